@@ -23,8 +23,13 @@ struct Functions {
       library.function<decltype(cublasSetStream_v2)>("cublasSetStream_v2");
   decltype(&cublasSetMathMode) set_math_mode =
       library.function<decltype(cublasSetMathMode)>("cublasSetMathMode");
-  decltype(&cublasSgemmStridedBatched) gemm =
-      library.function<decltype(cublasSgemmStridedBatched)>("cublasSgemmStridedBatched");
+  // A function that the header overloads in C++.
+  using Multiply = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int,
+                                  int, const void*, const void*, cudaDataType, int, long long,
+                                  const void*, cudaDataType, int, long long, const void*, void*,
+                                  cudaDataType, int, long long, int, cublasComputeType_t,
+                                  cublasGemmAlgo_t);
+  Multiply* multiply = library.function<Multiply>("cublasGemmStridedBatchedEx");
 };
 
 const Functions& functions() {
@@ -40,6 +45,7 @@ void check(cublasStatus_t status, const char* call) {
 
 struct Blas::Handle {
   cublasHandle_t value = nullptr;
+  cublasComputeType_t float_products = CUBLAS_COMPUTE_32F;
   ~Handle() {
     if (value != nullptr) {
       functions().destroy(value);
@@ -47,10 +53,13 @@ struct Blas::Handle {
   }
 };
 
-Blas::Blas(cudaStream_t stream) : handle_(std::make_unique<Handle>()) {
+Blas::Blas(cudaStream_t stream, FloatProducts products) : handle_(std::make_unique<Handle>()) {
   check(functions().create(&handle_->value), "cublasCreate");
   check(functions().set_stream(handle_->value, stream), "cublasSetStream");
   check(functions().set_math_mode(handle_->value, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+  if (products == FloatProducts::kTf32) {
+    handle_->float_products = CUBLAS_COMPUTE_32F_FAST_TF32;
+  }
 }
 
 Blas::~Blas() = default;
@@ -64,11 +73,18 @@ void Blas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
     return;
   }
   const auto operation = [](const Operand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  check(functions().gemm(handle_->value, operation(b), operation(a), static_cast<int>(n),
-                         static_cast<int>(m), static_cast<int>(k), &alpha, b.data,
-                         static_cast<int>(b.ld), b.stride, a.data, static_cast<int>(a.ld), a.stride,
-                         &beta, c.data, static_cast<int>(c.ld), c.stride, static_cast<int>(batch)),
-        "cublasSgemmStridedBatched");
+  const auto type = [](const Operand& x) {
+    return x.type == core::DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
+  };
+  check(functions().multiply(handle_->value, operation(b), operation(a), static_cast<int>(n),
+                             static_cast<int>(m), static_cast<int>(k), &alpha, b.data, type(b),
+                             static_cast<int>(b.ld), b.stride, a.data, type(a),
+                             static_cast<int>(a.ld), a.stride, &beta, c.data, CUDA_R_32F,
+                             static_cast<int>(c.ld), c.stride, static_cast<int>(batch),
+                             a.type == core::DType::kF32 ? handle_->float_products
+                                                         : CUBLAS_COMPUTE_32F,
+                             CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
 }
 
 }  // namespace nibble::device::cuda

@@ -5,15 +5,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/dtype.h"
+
 namespace nibble::device::cuda {
 
-/// A float32 matrix on the device as an operand: row-major with rows `ld` floats apart, or the
-/// transpose of such a one.
+/// A matrix on the device as an operand: row-major with rows `ld` numbers apart, or the transpose
+/// of such a one.
 struct Operand {
-  const float* data = nullptr;
+  const void* data = nullptr;
   std::int64_t ld = 0;
   bool transposed = false;
-  std::int64_t stride = 0;  // floats to the matrix of the next product of a batch
+  std::int64_t stride = 0;  // numbers to the matrix of the next product of a batch
+  core::DType type = core::DType::kF32;  // or BF16; both operands have one type
 };
 
 struct Product {
@@ -22,11 +25,14 @@ struct Product {
   std::int64_t stride = 0;
 };
 
-/// Dense products by cuBLAS in float32 (never TF32). Move-only.
+/// How products of float32 are computed.
+enum class FloatProducts { kFloat32, kTf32 };
+
+/// Dense products by cuBLAS whose sums are float32: the same bits each time. Move-only.
 class Blas {
  public:
   /// Products run on `stream`. Throws kUsage where cuBLAS is not installed.
-  explicit Blas(cudaStream_t stream);
+  explicit Blas(cudaStream_t stream, FloatProducts products = FloatProducts::kFloat32);
   ~Blas();
   Blas(Blas&&) noexcept;
   Blas& operator=(Blas&&) noexcept;
