@@ -18,6 +18,8 @@
 #include "cli/terminal_progress.h"
 #include "cli/training_page.h"
 #include "core/error.h"
+#include "device/place.h"
+#include "ops/gradient/product_precision.h"
 
 namespace nibble::cli {
 namespace {
@@ -65,6 +67,16 @@ class Tune final : public ModelCommand {
                    "the memory of a small one")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
+    app.add_option("--device", device_,
+                   "Where to train: cpu, cuda (an NVIDIA GPU; --stage bqpo alone), or cuda:1 (the "
+                   "second one)")
+        ->check(parsed_by(device::parse_place))
+        ->capture_default_str();
+    auto* precision =
+        app.add_option("--precision", precision_,
+                       "What products of matrices take in on a GPU: bf16 (the default), tf32 or "
+                       "float32; their sums and all else are float32")
+            ->check(parsed_by(ops::gradient::parse_precision));
     app.add_option("--seed", seed_, "Of the order of windows and texts")->capture_default_str();
     auto* checkpoint =
         app.add_option(
@@ -73,6 +85,7 @@ class Tune final : public ModelCommand {
                            "(default {}), of qat ({})",
                            decoder.checkpoint, student.checkpoint))
             ->check(CLI::PositiveNumber);
+    keep_to({"bqpo"}, {precision});
     keep_to({"bqpo", "both", kStudent}, {epochs, rate});
     keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
     auto* csv = app.add_option("--csv", csv_, "File for the loss of each step");
@@ -86,6 +99,10 @@ class Tune final : public ModelCommand {
   void run() override {
     const bool is_student = stage_ == kStudent;
     refuse_unused();
+    const device::Place place = device::parse_place(device_);
+    core::require(!place.on_gpu() || stage_ == "bqpo", core::ErrorKind::kUsage,
+                  "--device cuda is for --stage bqpo; --stage {} trains on the CPU",
+                  core::printable(stage_));
     PageFile page(html_);
     is_student ? train_student() : tune_decoder();
     const auto result = open_model(output_);
@@ -142,6 +159,12 @@ class Tune final : public ModelCommand {
   void tune_decoder() {
     tune::TuningOptions& options = decoder_.options();
     set_shared(options);
+    options.place = device::parse_place(device_);
+    core::require(options.place.on_gpu() || precision_.empty(), core::ErrorKind::kUsage,
+                  "--precision is for --device cuda; a CPU computes in float32");
+    if (!precision_.empty()) {
+      options.precision = ops::gradient::parse_precision(precision_);
+    }
     options.blocks.epochs = epochs_.value_or(options.blocks.epochs);
     options.blocks.learning_rate = learning_rate_.value_or(options.blocks.learning_rate);
     const auto model = open_model(model_);
@@ -175,6 +198,8 @@ class Tune final : public ModelCommand {
   std::optional<std::int64_t> batch_;
   std::int64_t accumulate_ = 1;
   std::optional<std::int64_t> checkpoint_;
+  std::string device_ = "cpu";
+  std::string precision_;
   std::uint64_t seed_ = 0;
   int threads_ = 0;
   bool resume_ = false;

@@ -28,30 +28,29 @@ double sum_of_squares(const std::vector<float>& values, core::ThreadPool& pool) 
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-// What a step does to each value.
-struct Step {
-  float share;  // of the gradient that clipping leaves
-  float beta1;
-  float beta2;
-  float correction2;  // of the root of the second moment
-  float epsilon;
-  float rate;   // with the correction of the first moment
-  float decay;  // share of the value that goes
-};
-
-void move(const Step& step, float* values, float* gradient, float* first, float* second,
-          std::int64_t n) {
+void move_all(const AdamWStep& step, float* values, float* gradient, float* first, float* second,
+              std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = gradient[i] * step.share;
-    first[i] = step.beta1 * first[i] + (1.0f - step.beta1) * g;
-    second[i] = step.beta2 * second[i] + (1.0f - step.beta2) * g * g;
-    const float size = std::sqrt(second[i]) * step.correction2 + step.epsilon;
-    values[i] = values[i] - step.decay * values[i] - step.rate * first[i] / size;
-    gradient[i] = 0.0f;
+    move(step, values[i], gradient[i], first[i], second[i]);
   }
 }
 
 }  // namespace
+
+AdamWStep step_of(const AdamWOptions& options, const Parameter& parameter, double learning_rate,
+                  std::int64_t steps, double norm) {
+  const double rate = learning_rate * static_cast<double>(parameter.rate);
+  const auto power = static_cast<double>(steps);
+  return {
+      static_cast<float>(options.clip > 0 && norm > options.clip ? options.clip / norm : 1.0),
+      static_cast<float>(options.beta1),
+      static_cast<float>(options.beta2),
+      static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, power))),
+      static_cast<float>(options.epsilon),
+      static_cast<float>(rate / (1.0 - std::pow(options.beta1, power))),
+      static_cast<float>(parameter.decays ? rate * options.weight_decay : 0.0),
+  };
+}
 
 AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options, core::ThreadPool& pool)
     : parameters_(parameters), options_(options), pool_(pool) {
@@ -68,23 +67,12 @@ double AdamW::step(double learning_rate) {
   }
   const double norm = std::sqrt(squares);
   ++steps_;
-  const auto steps = static_cast<double>(steps_);
-  const double clipped = options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1.0;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     Parameter& parameter = *parameters_[p];
-    const double rate = learning_rate * static_cast<double>(parameter.rate);
-    const Step step = {
-        static_cast<float>(clipped),
-        static_cast<float>(options_.beta1),
-        static_cast<float>(options_.beta2),
-        static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options_.beta2, steps))),
-        static_cast<float>(options_.epsilon),
-        static_cast<float>(rate / (1.0 - std::pow(options_.beta1, steps))),
-        static_cast<float>(parameter.decays ? rate * options_.weight_decay : 0.0),
-    };
+    const AdamWStep step = step_of(options_, parameter, learning_rate, steps_, norm);
     pool_.parallel_for(
         std::ssize(parameter.values), kChunk, [&](std::int64_t begin, std::int64_t end) {
-          move(step, parameter.values.data() + begin, parameter.gradient.data() + begin,
+          move_all(step, parameter.values.data() + begin, parameter.gradient.data() + begin,
                moments_[p].first.data() + begin, moments_[p].second.data() + begin, end - begin);
         });
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "tune/adamw_step.h"
 #include "tune/parameter.h"
 
 namespace nibble::tune {
@@ -15,6 +16,10 @@ struct AdamWOptions {
   double weight_decay = 0.0;  // of parameters that decay
   double clip = 1.0;          // the norm of all gradients together is at most this; 0: any
 };
+
+/// Step number `steps`, from 1, for a parameter, where all gradients together have this norm.
+AdamWStep step_of(const AdamWOptions& options, const Parameter& parameter, double learning_rate,
+                  std::int64_t steps, double norm);
 
 /// Adam with decoupled weight decay and bias correction (arXiv 1711.05101, algorithm 2; 1412.6980,
 /// section 3). The same bits for any number of threads.

@@ -34,6 +34,10 @@ class GroupScales {
     return compress::group_range(scheme_, k_, group);
   }
 
+  /// As stored at first, [n, groups], and the signs of their scales; 0: the group is pruned.
+  std::span<const formats::GroupParameters> start() const { return start_; }
+  std::span<const std::int8_t> signs() const { return signs_; }
+
   /// Where training starts: [n, groups].
   std::vector<float> logarithms() const;
   std::vector<float> zeros() const;  // empty where the scheme has no zeros
@@ -54,7 +58,7 @@ class GroupScales {
   std::int64_t groups_;
   int last_code_;
   std::vector<formats::GroupParameters> start_;
-  std::vector<std::int8_t> signs_;  // of scales; 0: the group is pruned
+  std::vector<std::int8_t> signs_;
 };
 
 }  // namespace nibble::tune

@@ -36,4 +36,8 @@ std::int64_t count_of(const Parameters& parameters);
 /// Throws kFailed, naming the step and the parameter, when the loss or a gradient is not finite.
 void require_finite(double loss, const Parameters& parameters, std::int64_t step);
 
+/// The same where the sum of squares of each parameter's gradient is known.
+void require_finite(double loss, const Parameters& parameters, std::span<const double> squares,
+                    std::int64_t step);
+
 }  // namespace nibble::tune

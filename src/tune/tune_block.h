@@ -3,26 +3,15 @@
 #include <cstdint>
 
 #include "compress/block/compressed_block.h"
-#include "compress/calibration/window_store.h"
 #include "core/progress.h"
-#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
+#include "tune/block_task.h"
 #include "tune/loss_curve.h"
+#include "tune/tuning_device.h"
 #include "tune/tuning_options.h"
 #include "tune/window_batches.h"
 
 namespace nibble::tune {
-
-/// A block and what it should become.
-struct BlockTask {
-  std::int64_t number = 1;  // of the block, from 1
-  const models::NetworkConfig& config;
-  models::NormPlacement norms{};
-  const models::Block& compressed;
-  const models::Block* original = nullptr;  // whose weights training starts near; null: the codes
-  const compress::WindowStore& inputs;      // behind the tuned blocks before it
-  const compress::WindowStore& targets;     // behind the same block of the float model
-};
 
 /// What the judging windows said: |output - target|^2 over |target|^2.
 struct BlockGain {
@@ -34,10 +23,10 @@ struct BlockGain {
 /// BQPO (GQSA, arXiv 2412.17560, section 3.4; EfficientQAT, 2407.11062, "Block-AP"): trains the
 /// kept weights of a block, which are rounded in every step, and their scales, so that the block's
 /// outputs come near to those of the float block. The best epoch by the judging windows is taken,
-/// which may be none. The result does not depend on the number of threads.
+/// which may be none. The result does not depend on the number of threads. `ops` reads the windows.
 compress::CompressedBlock tune_block(const BlockTask& task, const WindowBatches& windows,
-                                     const TuningOptions& options, ops::cpu::CpuOps& ops,
-                                     LossCurve& curve, core::ProgressSink& progress,
-                                     BlockGain& gain);
+                                     const TuningOptions& options, TuningDevice& device,
+                                     ops::cpu::CpuOps& ops, LossCurve& curve,
+                                     core::ProgressSink& progress, BlockGain& gain);
 
 }  // namespace nibble::tune

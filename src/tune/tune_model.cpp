@@ -89,6 +89,8 @@ void require_same_layers(const models::Model& compressed, const models::Model& t
 
 void require_tunable(const models::Model& compressed, const models::Model& teacher,
                      const TuningOptions& options) {
+  core::require(!options.place.on_gpu() || !options.model.runs, ErrorKind::kUsage,
+                "e2e-oqp does not train on a GPU; take --device cpu");
   const models::Network& network = compressed.network;
   core::require(network.has_decoder() && !network.has_encoder(), ErrorKind::kUsage,
                 "bqpo and e2e-oqp tune decoders; {} has an encoder", io::shown(compressed.path));
@@ -137,6 +139,14 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
                 io::shown(compressed.path));
 }
 
+// What the bits of the result depend on: not which of several GPUs.
+Json device_json(const TuningOptions& options) {
+  if (!options.place.on_gpu()) {
+    return "cpu";
+  }
+  return {"cuda", ops::gradient::to_string(options.precision)};
+}
+
 Json job_of(const models::Model& compressed, const models::Model& teacher,
             const TuningOptions& options) {
   Json texts = Json::array();
@@ -161,7 +171,8 @@ Json job_of(const models::Model& compressed, const models::Model& teacher,
             {"seq_len", options.calibration.seq_len}}},
           {"batch", {options.batch, options.accumulate}},
           {"patience", options.patience},
-          {"seed", options.seed}};
+          {"seed", options.seed},
+          {"device", device_json(options)}};
 }
 
 class ModelTuner {
@@ -177,6 +188,7 @@ class ModelTuner {
         ops_({options.threads, ops::ActivationPrecision::kFloat}),
         token_windows_(compress::read_calibration(compressed, options.calibration)),
         windows_(token_windows_, options.batch, options.accumulate),
+        device_(make_tuning_device(options.place, options.precision, ops_)),
         curve_(options.csv),
         network_(compressed.network) {}
 
@@ -218,19 +230,22 @@ class ModelTuner {
     const std::int64_t by_block = activations / std::ssize(network_.decoder.blocks);
     const std::int64_t states =
         std::int64_t{4} * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;
-    // Values, gradients and moments, what the forward pass reads, the original.
-    const std::int64_t blocks = (AdamW::kBytesPerValue + 8) * largest + by_block + states;
+    const BlockMemory block = device_->memory(largest, by_block);
+    const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
     const std::int64_t whole =
         6 * all + std::min(activations, core::available_memory_bytes() / 2) + logits + by_block;
     progress_.message(fmt::format(
         "{} windows of {} tokens, {} to learn from; memory: {}{}", token_windows_.size(),
         windows_.tokens(), windows_.learned(),
         options_.blocks.runs
-            ? fmt::format("about {:.0f} MB for a block", static_cast<double>(blocks) / 1e6)
+            ? fmt::format("about {:.0f} MB for a block{}", megabytes(block.host + states),
+                          block.gpu > 0
+                              ? fmt::format(", and {:.0f} MB of the GPU", megabytes(block.gpu))
+                              : "")
             : "",
         options_.model.runs
             ? fmt::format("{}about {:.0f} MB for the whole model", options_.blocks.runs ? ", " : "",
-                          static_cast<double>(whole) / 1e6)
+                          megabytes(whole))
             : ""));
   }
 
@@ -294,7 +309,7 @@ class ModelTuner {
     BlockGain gain;
     const CompressedBlock tuned = tune_block({b + 1, network_.config, network_.decoder.norms, block,
                                               comparable ? &original : nullptr, inputs, targets},
-                                             windows_, options_, ops_, curve_, progress_, gain);
+                                             windows_, options_, *device_, ops_, curve_, progress_, gain);
     progress_.message(fmt::format("block {} of {}: error of its output {:.5f}, was {:.5f}; {} {}",
                                   b + 1, network_.decoder.blocks.size(), gain.after, gain.before,
                                   gain.epochs, gain.epochs == 1 ? "epoch" : "epochs"));
@@ -304,15 +319,8 @@ class ModelTuner {
     write_progress();
   }
 
-  // Moves all windows through a block.
   void advance(const Block& block, compress::WindowStore& store) {
-    for (std::size_t window = 0; window < store.size(); ++window) {
-      const auto& tokens = token_windows_[window];
-      const compress::CalibrationPack pack{tokens, {}, {std::ssize(tokens)}};
-      Matrix x = store.read(window, ops_);
-      compress::run_pack(ops_, network_.config, network_.decoder.norms, block, pack, {}, x);
-      store.write(window, std::move(x));
-    }
+    device_->advance(network_.config, network_.decoder.norms, block, windows_, store);
   }
 
   void tune_whole() {
@@ -341,6 +349,7 @@ class ModelTuner {
   CpuOps ops_;
   compress::CalibrationWindows token_windows_;
   WindowBatches windows_;
+  std::unique_ptr<TuningDevice> device_;
   LossCurve curve_;
   models::Network network_;                // as far as it is tuned
   std::vector<std::int64_t> steps_;        // of the loss curve behind each block that is tuned

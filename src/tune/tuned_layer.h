@@ -37,6 +37,17 @@ class TunedLayer {
              const std::vector<float>& original, Parameters& parameters, core::ThreadPool& pool);
 
   const std::string& name() const { return name_; }
+  /// What a forward pass reads: float32 values [n, k].
+  const formats::PackedWeight& weight() const { return *weight_; }
+  const GroupScales& scales() const { return *scales_; }
+
+  /// The layer's parameters; null where there are none.
+  struct Own {
+    const Parameter* weights = nullptr;
+    const Parameter* logarithms = nullptr;
+    const Parameter* zeros = nullptr;
+  };
+  Own parameters() const { return {weights_, logarithms_, zeros_}; }
 
   /// With trained weights: where the gradient of the layer's weights goes.
   void add_to(ops::gradient::ParameterGradients& gradients) const;

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "compress/calibration/calibration.h"
+#include "device/place.h"
+#include "ops/gradient/product_precision.h"
 #include "tune/losses.h"
 
 namespace nibble::tune {
@@ -31,6 +33,9 @@ struct TuningOptions {
   std::int64_t patience = 2;     // epochs of BQPO without a gain, after which a block is left
   std::uint64_t seed = 0;        // of the order of windows
   int threads = 0;
+  device::Place place;
+  ops::gradient::ProductPrecision precision =
+      ops::gradient::ProductPrecision::kBfloat16;  // on a GPU
   std::optional<std::filesystem::path> csv;  // the loss of each step
 };
 

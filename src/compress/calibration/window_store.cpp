@@ -72,17 +72,22 @@ void WindowStore::add(Matrix&& x) {
 Matrix WindowStore::read(std::size_t window, ops::cpu::CpuOps& ops) const {
   const Window& from = windows_[window];
   Matrix x = ops.matrix(from.rows, from.columns);
-  const std::size_t bytes = x.values().size_bytes();
+  read(window, x.data());
+  return x;
+}
+
+void WindowStore::read(std::size_t window, float* to) const {
+  const Window& from = windows_[window];
+  const auto bytes = static_cast<std::size_t>(from.rows * from.columns) * sizeof(float);
   if (!is_file()) {
-    std::memcpy(x.data(), from.values.data(), bytes);
-    return x;
+    std::memcpy(to, from.values.data(), bytes);
+    return;
   }
-  auto* to = reinterpret_cast<char*>(x.data());
-  if (const int error = transfer(::pread, file_.get(), to, bytes, from.offset); error != 0) {
+  auto* const target = reinterpret_cast<char*>(to);
+  if (const int error = transfer(::pread, file_.get(), target, bytes, from.offset); error != 0) {
     io::fail_with_errno("read hidden states of calibration from the temporary file in", folder_,
                         error);
   }
-  return x;
 }
 
 void WindowStore::write(std::size_t window, Matrix&& x) {

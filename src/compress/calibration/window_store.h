@@ -26,6 +26,8 @@ class WindowStore {
 
   /// A copy of a window. Throws kIo when the file can't be read.
   ops::cpu::Matrix read(std::size_t window, ops::cpu::CpuOps& ops) const;
+  /// The same to memory of the caller, [tokens, hidden]. Threads may read at the same time.
+  void read(std::size_t window, float* to) const;
 
   /// Replaces a window by one of the same shape.
   void write(std::size_t window, ops::cpu::Matrix&& x);

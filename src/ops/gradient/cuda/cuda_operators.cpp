@@ -33,24 +33,28 @@ CudaOperators::CudaOperators(cudaStream_t stream, ProductPrecision precision, cp
                                                          : device::cuda::FloatProducts::kFloat32),
       cpu_(cpu) {}
 
+void CudaOperators::load(const Linear& layer) {
+  const formats::PackedWeight& weight = layer.weight;
+  core::require(formats::is_dense(weight.scheme) && !layer.low_rank && weight.permutation.empty() &&
+                    weight.scheme.inputs.hadamard == 0,
+                core::ErrorKind::kUsage,
+                "layer {} in {} is not read by training on a GPU; use --device cpu", layer.name,
+                weight.scheme);
+  const core::Tensor& dense = weight.dense;
+  Buffer raw = uploaded(std::span(dense.raw(), static_cast<std::size_t>(dense.bytes())));
+  if (dense.dtype() != type_) {
+    Buffer converted(pool_, weight.n * weight.k * core::size_of(type_));
+    convert(raw.as<std::byte>(), dense.dtype(), weight.n * weight.k, converted.as<std::byte>(),
+            type_, stream_);
+    raw = std::move(converted);
+  }
+  weights_[&weight] = raw.as<std::byte>();
+  owned_.push_back(std::move(raw));
+}
+
 void CudaOperators::load(const LinearSet& set) {
   for (const Linear& part : set.parts) {
-    const formats::PackedWeight& weight = part.weight;
-    core::require(formats::is_dense(weight.scheme) && !part.low_rank && weight.permutation.empty() &&
-                      weight.scheme.inputs.hadamard == 0,
-                  core::ErrorKind::kUsage,
-                  "layer {} in {} is not read by training on a GPU; use --device cpu", part.name,
-                  weight.scheme);
-    const core::Tensor& dense = weight.dense;
-    Buffer raw = uploaded(std::span(dense.raw(), static_cast<std::size_t>(dense.bytes())));
-    if (dense.dtype() != type_) {
-      Buffer converted(pool_, weight.n * weight.k * core::size_of(type_));
-      convert(raw.as<std::byte>(), dense.dtype(), weight.n * weight.k, converted.as<std::byte>(),
-              type_, stream_);
-      raw = std::move(converted);
-    }
-    weights_[&weight] = raw.as<std::byte>();
-    owned_.push_back(std::move(raw));
+    load(part);
   }
 }
 

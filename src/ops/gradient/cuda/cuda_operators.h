@@ -38,13 +38,16 @@ class CudaOperators {
   /// Throws kUsage where cuBLAS is not installed.
   CudaOperators(cudaStream_t stream, ProductPrecision precision, cpu::CpuOps& cpu);
 
+  /// About the most that attention takes for its scores at a time.
+  static constexpr std::int64_t kMostScoreBytes = std::int64_t{12} << 26;
+
   cudaStream_t stream() const { return stream_; }
   /// What products take: F32 or BF16.
   core::DType product_type() const { return type_; }
-  std::int64_t pool_bytes() const { return pool_->bytes(); }
 
-  /// Copies of the weights of a set, which linear() needs. Throws kUsage, naming the layer, for
-  /// weights that are not dense.
+  /// A copy of a layer's weights, which linear() needs. Throws kUsage, naming the layer, for weights
+  /// that are not dense.
+  void load(const Linear& layer);
   void load(const LinearSet& set);
   /// Takes `values` [n, k] in product_type(), in memory of the caller, for a weight.
   void place(const formats::PackedWeight& weight, const void* values);

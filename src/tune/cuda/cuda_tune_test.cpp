@@ -1,0 +1,263 @@
+// Training on a GPU beside that on a CPU.
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/random_values_for_tests.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/stream.h"
+#include "tune/cuda/device_adamw.h"
+#include "tune/cuda/device_layer.h"
+#include "tune/fake_quantizer.h"
+#include "tune/tune_model_for_tests.h"
+
+namespace nibble::tune {
+namespace {
+
+using compress::Interrupted;
+using cuda::DeviceAdamW;
+using cuda::DeviceLayer;
+using device::cuda::Stream;
+using ops::gradient::ProductPrecision;
+
+using CudaTune = device::GpuTest;
+
+std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
+  return core::normal_values(count, seed);
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], 2e-5 * std::max(1.0f, std::abs(expected[i])))
+        << what << " " << i;
+  }
+}
+
+std::vector<float> downloaded(const float* values, std::size_t count, const Stream& stream) {
+  stream.synchronize();
+  std::vector<float> result(count);
+  EXPECT_EQ(cudaMemcpy(result.data(), values, count * sizeof(float), cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  return result;
+}
+
+// A layer in training: the numbers of a parameter are moved, so that codes are clipped too.
+struct Layer {
+  Layer(const std::string& name, std::int64_t n, std::int64_t k) : pool(2) {
+    const auto scheme = formats::parse_scheme(name);
+    std::vector<float> weights = normal(n * k, 3);
+    if (scheme.sparsity != formats::Sparsity()) {
+      std::fill(weights.begin() + k / 4, weights.begin() + k / 2, 0.0f);
+    }
+    linear.name = "layer";
+    linear.weight = formats::round_to_nearest(weights, n, k, scheme);
+    tuned = std::make_unique<TunedLayer>(linear, Trained::kWeights, ScaleRates{1.0f, 1.0f},
+                                         std::vector<float>(), parameters, pool);
+    std::uint64_t seed = 5;
+    for (const auto& parameter : parameters) {
+      const bool is_zero = parameter.get() == tuned->parameters().zeros;
+      const auto noise = normal(std::ssize(parameter->values), ++seed);
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        parameter->values[i] += (is_zero ? 2.0f : 0.2f) * noise[i];
+      }
+    }
+    tuned->update(pool);
+  }
+
+  core::ThreadPool pool;
+  ops::Linear linear;
+  Parameters parameters;
+  std::unique_ptr<TunedLayer> tuned;
+};
+
+TEST_F(CudaTune, RoundsWeightsToTheSameBits) {
+  for (const char* name :
+       {"int2-asym-g16", "int2-sym-g32", "int3-asym-g64", "int3-sym-row", "int4-asym-g32",
+        "int4-sym-g40", "int4-sym-g128", "int4-asym-row", "int8-sym-row", "int8-asym-g64",
+        "int4-asym-g16-bsr", "int8-sym-g16-bsr"}) {
+    for (const std::int64_t n : {1, 37}) {
+      for (const std::int64_t k : {640, 1920}) {
+        const Stream stream;
+        Layer layer(name, n, k);
+        const std::string what = std::string(name) + " " + std::to_string(n);
+        const DeviceAdamW optimizer(layer.parameters, {}, stream.get());
+        DeviceLayer device(*layer.tuned, optimizer, core::DType::kF32, stream.get());
+        const auto count = static_cast<std::size_t>(n * k);
+        const auto expected = layer.linear.weight.dense.data<float>();
+        const auto found = downloaded(static_cast<const float*>(device.values()), count, stream);
+        EXPECT_EQ(found, std::vector<float>(expected.begin(), expected.end())) << what;
+
+        const auto slope = normal(n * k, 9);
+        const TunedLayer::Own own = layer.tuned->parameters();
+        for (const auto& parameter : layer.parameters) {
+          if (parameter.get() == own.weights) {
+            parameter->gradient = slope;
+          }
+        }
+        ASSERT_EQ(cudaMemcpy(device.gradient().data(), slope.data(), count * sizeof(float),
+                             cudaMemcpyHostToDevice),
+                  cudaSuccess);
+        layer.tuned->pass_back(layer.pool);
+        device.pass_back();
+        for (const auto& parameter : layer.parameters) {
+          expect_near(downloaded(optimizer.gradient(parameter.get()), parameter->values.size(),
+                                 stream),
+                      parameter->gradient, what + " " + parameter->name);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaTune, MovesAsTheCpusAdamW) {
+  const Stream stream;
+  Parameters parameters;
+  Parameters same;
+  for (auto* set : {&parameters, &same}) {
+    set->push_back(std::make_unique<Parameter>("a", normal(70001, 1), 1.0f, true));
+    set->push_back(std::make_unique<Parameter>("b", normal(3, 2), 3.0f));
+  }
+  const AdamWOptions options{.beta2 = 0.95, .weight_decay = 0.1, .clip = 2.0};
+  core::ThreadPool pool(2);
+  AdamW optimizer(parameters, options, pool);
+  DeviceAdamW device(same, options, stream.get());
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (std::size_t p = 0; p < 2; ++p) {
+      Parameter& parameter = *parameters[p];
+      parameter.gradient = normal(std::ssize(parameter.values), 10 * step + p);
+      ASSERT_EQ(cudaMemcpy(device.gradient(same[p].get()), parameter.gradient.data(),
+                           parameter.gradient.size() * sizeof(float), cudaMemcpyHostToDevice),
+                cudaSuccess);
+    }
+    EXPECT_NEAR(device.step(1.0, 1e-2), optimizer.step(1e-2), 1e-6);
+    if (step == 2) {
+      device.keep();
+    }
+    for (std::size_t p = 0; p < 2; ++p) {
+      const std::size_t count = parameters[p]->values.size();
+      expect_near(downloaded(device.values(same[p].get()), count, stream), parameters[p]->values,
+                  "values");
+      EXPECT_EQ(downloaded(device.gradient(same[p].get()), count, stream),
+                std::vector<float>(count));
+    }
+  }
+  EXPECT_EQ(device.steps(), 4);
+  const std::vector<float> last = downloaded(device.values(same[0].get()), 70001, stream);
+  device.return_kept();
+  EXPECT_NE(same[0]->values, last);
+  const std::vector<float> broken(3, std::numeric_limits<float>::quiet_NaN());
+  ASSERT_EQ(cudaMemcpy(device.gradient(same[1].get()), broken.data(), 12, cudaMemcpyHostToDevice),
+            cudaSuccess);
+  io::expect_error(core::ErrorKind::kFailed, {"step 5: the gradient at b is not finite"},
+                   [&] { device.step(1.0, 1e-2); });
+}
+
+class CudaTuneModel : public TuneModel {
+ protected:
+  void SetUp() override {
+    if (device::cuda_devices().empty()) {
+      GTEST_SKIP() << "there is no NVIDIA GPU";
+    }
+  }
+  static TuningOptions gpu_options(ProductPrecision precision) {
+    TuningOptions options = small_options();
+    options.model.runs = false;
+    options.blocks.zero_rate = 1.0;
+    options.place.kind = device::Kind::kCuda;
+    options.precision = precision;
+    return options;
+  }
+};
+
+TEST_F(CudaTuneModel, HasTheLossOfTheCpu) {
+  for (const char* family : {"llama", "gpt2", "opt", "qwen3", "gemma2"}) {
+    for (const char* recipe : {"gqsa-w4s50", "rtn-w4g16", "rtn-w3g16-sym"}) {
+      const std::string what = std::string(family) + " " + recipe;
+      const auto before = quantized(family, recipe);
+      TuningOptions options = gpu_options(ProductPrecision::kFloat32);
+      options.place = {};
+      options.csv = folder_ / "cpu.csv";
+      tune(*before, family, "cpu", options);
+      const auto expected = losses_in(*options.csv);
+      for (const auto precision : {ProductPrecision::kFloat32, ProductPrecision::kTf32,
+                                   ProductPrecision::kBfloat16}) {
+        options = gpu_options(precision);
+        options.csv = folder_ / "gpu.csv";
+        Interrupted progress("");
+        tune(*before, family, "gpu", options, progress);
+        const auto found = losses_in(*options.csv);
+        ASSERT_EQ(found.size(), expected.size()) << what;
+        const double tolerance = precision == ProductPrecision::kFloat32 ? 0.02 : 0.1;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << what << " step " << i;
+        }
+        const auto after = models::open_model(folder_ / "gpu");
+        EXPECT_EQ(after->compression.schemes, before->compression.schemes);
+        EXPECT_LT(divergence(*after, *teacher(family), options),
+                  0.95 * divergence(*before, *teacher(family), options))
+            << what;
+        EXPECT_NE(progress.messages().find("memory: about"), std::string::npos);
+        std::filesystem::remove_all(folder_ / "gpu");
+      }
+      std::filesystem::remove_all(folder_ / "cpu");
+    }
+  }
+}
+
+TEST_F(CudaTuneModel, GoesOnToTheSameBytes) {
+  const auto model = quantized("llama", "gqsa-w4s50");
+  const TuningOptions options = gpu_options(ProductPrecision::kBfloat16);
+  const auto whole = tune(*model, "llama", "whole", options);
+  EXPECT_EQ(tune(*model, "llama", "again", options), whole);
+  class Stopped : public Interrupted {
+   public:
+    Stopped() : Interrupted("") {}
+    void update(std::int64_t done, std::string_view note) override {
+      if (jobs().back() == "block 2: bqpo" && done == 2) {
+        throw std::runtime_error("stopped");
+      }
+      Interrupted::update(done, note);
+    }
+  } progress;
+  EXPECT_THROW(tune(*model, "llama", "halves", options, progress), std::runtime_error);
+  TuningOptions others = options;
+  others.precision = ProductPrecision::kTf32;
+  EXPECT_THROW(tune(*model, "llama", "halves", others, core::silent_progress(), true), core::Error);
+  EXPECT_EQ(tune(*model, "llama", "halves", options, core::silent_progress(), true), whole);
+}
+
+TEST_F(CudaTuneModel, BatchesOfAStepAreOneLargeBatch) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = gpu_options(ProductPrecision::kFloat32);
+  options.blocks.learning_rate = 1e-4;
+  options.batch = 4;
+  options.csv = folder_ / "large.csv";
+  tune(*model, "llama", "large", options);
+  options.batch = 1;
+  options.accumulate = 4;
+  options.csv = folder_ / "small.csv";
+  tune(*model, "llama", "small", options);
+  const auto large = losses_in(folder_ / "large.csv");
+  const auto small = losses_in(folder_ / "small.csv");
+  ASSERT_EQ(large.size(), small.size());
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    EXPECT_NEAR(small[i], large[i], 1e-3 * large[i]) << i;
+  }
+}
+
+TEST_F(CudaTuneModel, StopsWhereALossIsNotFinite) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = gpu_options(ProductPrecision::kBfloat16);
+  options.blocks.learning_rate = 1e30;
+  io::expect_error(core::ErrorKind::kFailed, {"step ", "is not finite"},
+                   [&] { tune(*model, "llama", "tuned", options); });
+}
+
+}  // namespace
+}  // namespace nibble::tune

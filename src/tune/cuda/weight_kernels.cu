@@ -1,0 +1,262 @@
+#include <algorithm>
+
+#include <cuda_bf16.h>
+
+#include "compress/coding/cuda/coder.cuh"
+#include "device/cuda/check.h"
+#include "ops/cuda/device_code/reduce.cuh"
+#include "tune/cuda/weight_kernels.h"
+
+namespace nibble::tune::cuda {
+namespace {
+
+using compress::cuda::Coder;
+using compress::cuda::GroupValues;
+using ops::cuda::kWarp;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+
+// Small groups have a few lanes each, so that none is idle.
+constexpr int kFewLanes = 4;
+constexpr std::int64_t kSmallGroup = 32;
+
+__device__ void store(float* to, float value) {
+  *to = value;
+}
+__device__ void store(__nv_bfloat16* to, float value) {
+  *to = __float2bfloat16_rn(value);
+}
+
+// A group of a layer, and the lane of those that share it.
+struct Group {
+  std::int64_t at;     // among all [n, groups]
+  std::int64_t begin;  // of its weights
+  std::int64_t width;
+  int lane;
+};
+
+template <int kLanes>
+__device__ Group own_group(const DeviceWeight& w) {
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t at = thread / kLanes;
+  const std::int64_t first = at % w.groups * w.group;
+  return {at, at / w.groups * w.k + first, min(w.group, w.k - first),
+          static_cast<int>(thread % kLanes)};
+}
+
+// GroupScales::stored(). exp() of the GPU may differ from the host's in the last of 53 bits, of
+// which the fp16 scale keeps 11.
+__device__ GroupValues stored(const DeviceWeight& w, std::int64_t at) {
+  GroupValues group;
+  group.scale = compress::cuda::round_scale(static_cast<double>(w.signs[at]) *
+                                            exp(static_cast<double>(w.logarithms[at])));
+  group.zero = w.start_zeros[at];
+  if (w.zeros != nullptr) {
+    const auto last = static_cast<float>((1 << w.coder.bits) - 1);
+    group.zero = static_cast<std::int32_t>(fminf(fmaxf(rintf(w.zeros[at]), 0.0f), last));
+  }
+  return group;
+}
+
+template <int kLanes, typename T>
+__global__ void __launch_bounds__(kThreads) fake_quantize_kernel(DeviceWeight w, T* values) {
+  const Group group = own_group<kLanes>(w);
+  if (group.at >= w.n * w.groups) {
+    return;
+  }
+  if (w.signs[group.at] == 0) {
+    for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+      store(values + group.begin + i, 0.0f);
+    }
+    return;
+  }
+  const GroupValues parameters = stored(w, group.at);
+  const Coder coder(w.coder, group.at / w.groups);
+  for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+    store(values + group.begin + i, coder.rounded(w.weights[group.begin + i], parameters));
+  }
+}
+
+// Over runs of lanes. All lanes of a warp take part.
+template <int kLanes>
+__device__ double sum_over_lanes(double value) {
+  return ops::cuda::over_lanes(value, kLanes, [](double a, double b) { return a + b; });
+}
+
+// What the gradient of one group does to its scale and zero.
+struct GroupSums {
+  double scale = 0;
+  double zero = 0;
+};
+
+// The share of one lane; the group's gradients at the rounded weights become those at the weights.
+template <int kLanes>
+__device__ GroupSums pass_back(const DeviceWeight& w, const Group& group,
+                               const GroupValues& parameters, float* gradient) {
+  const Coder coder(w.coder, group.at / w.groups);
+  GroupSums sums;
+  for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+    const float weight = w.weights[group.begin + i];
+    const float v = __fdiv_rn(weight, parameters.scale);
+    const auto q =
+        static_cast<float>(static_cast<int>(coder.encode(weight, parameters)) - parameters.zero);
+    const float g = gradient[group.begin + i];
+    if (rintf(v) == q) {
+      sums.scale += static_cast<double>(g * (q - v));
+    } else {
+      sums.scale += static_cast<double>(g * q);
+      sums.zero -= static_cast<double>(g * parameters.scale);
+      gradient[group.begin + i] = 0.0f;
+    }
+  }
+  return sums;
+}
+
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    fake_quantize_back_kernel(DeviceWeight w, DeviceSlope slope) {
+  const Group group = own_group<kLanes>(w);
+  const bool is_there = group.at < w.n * w.groups;
+  const bool is_kept = is_there && w.signs[group.at] != 0;
+  GroupValues parameters;
+  GroupSums own;
+  if (is_kept) {
+    parameters = stored(w, group.at);
+    own = pass_back<kLanes>(w, group, parameters, slope.weights);
+  } else if (is_there) {
+    for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+      slope.weights[group.begin + i] = 0.0f;
+    }
+  }
+  const double scale = sum_over_lanes<kLanes>(own.scale);
+  const double zero = sum_over_lanes<kLanes>(own.zero);
+  if (!is_kept || group.lane != 0) {
+    return;
+  }
+  // ds / d log|s| = s, before it is rounded.
+  const double magnitude = exp(static_cast<double>(w.logarithms[group.at]));
+  slope.logarithms[group.at] +=
+      static_cast<float>(scale * copysign(magnitude, static_cast<double>(parameters.scale)));
+  if (slope.zeros != nullptr) {
+    slope.zeros[group.at] += static_cast<float>(zero);
+  }
+}
+
+// Sums of the block; the first thread writes it.
+__device__ void write_block_sum(double value, double* sums) {
+  __shared__ double parts[kWarps];
+  const double own = sum_over_lanes<kWarp>(value);
+  if (threadIdx.x % kWarp == 0) {
+    parts[threadIdx.x / kWarp] = own;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    double sum = 0;
+    for (const double part : parts) {
+      sum += part;
+    }
+    sums[blockIdx.x] = sum;
+  }
+}
+
+// Calls work(i) for each i < count, over kPartialSums blocks.
+template <typename Work>
+__device__ void for_each(std::int64_t count, const Work& work) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+       i += step) {
+    work(i);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(const float* x, std::int64_t count, double* sums) {
+  double sum = 0;
+  for_each(count, [&](std::int64_t i) {
+    const auto value = static_cast<double>(x[i]);
+    sum += value * value;
+  });
+  write_block_sum(sum, sums);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    square_loss_kernel(float* y, const float* target, std::int64_t count, float factor,
+                       double* sums) {
+  double sum = 0;
+  for_each(count, [&](std::int64_t i) {
+    const float difference = y[i] - target[i];
+    sum += static_cast<double>(difference) * static_cast<double>(difference);
+    y[i] = factor * difference;
+  });
+  write_block_sum(sum, sums);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(AdamWStep step, DeviceMoments numbers, std::int64_t count) {
+  for_each(count, [&](std::int64_t i) {
+    move(step, numbers.values[i], numbers.gradient[i], numbers.first[i], numbers.second[i]);
+  });
+}
+
+// Blocks for so many lanes of each group.
+unsigned blocks_for(const DeviceWeight& weight, int lanes) {
+  return static_cast<unsigned>((weight.n * weight.groups * lanes + kThreads - 1) / kThreads);
+}
+
+template <typename T>
+void run_fake_quantize(const DeviceWeight& weight, T* values, cudaStream_t stream) {
+  if (weight.group <= kSmallGroup) {
+    fake_quantize_kernel<kFewLanes>
+        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, values);
+  } else {
+    fake_quantize_kernel<kWarp>
+        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, values);
+  }
+}
+
+}  // namespace
+
+void fake_quantize(const DeviceWeight& weight, void* values, core::DType type,
+                   cudaStream_t stream) {
+  if (type == core::DType::kBF16) {
+    run_fake_quantize(weight, static_cast<__nv_bfloat16*>(values), stream);
+  } else {
+    run_fake_quantize(weight, static_cast<float*>(values), stream);
+  }
+  device::cuda::check_launch("fake_quantize_kernel");
+}
+
+void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope,
+                        cudaStream_t stream) {
+  if (weight.group <= kSmallGroup) {
+    fake_quantize_back_kernel<kFewLanes>
+        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, slope);
+  } else {
+    fake_quantize_back_kernel<kWarp>
+        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, slope);
+  }
+  device::cuda::check_launch("fake_quantize_back_kernel");
+}
+
+void squares(const float* x, std::int64_t count, double* sums, cudaStream_t stream) {
+  squares_kernel<<<kPartialSums, kThreads, 0, stream>>>(x, count, sums);
+  device::cuda::check_launch("squares_kernel");
+}
+
+void square_loss(float* y, const float* target, std::int64_t count, float factor, double* sums,
+                 cudaStream_t stream) {
+  square_loss_kernel<<<kPartialSums, kThreads, 0, stream>>>(y, target, count, factor, sums);
+  device::cuda::check_launch("square_loss_kernel");
+}
+
+void adamw_step(const AdamWStep& step, const DeviceMoments& numbers, std::int64_t count,
+                cudaStream_t stream) {
+  constexpr std::int64_t kMostBlocks = 4096;
+  const auto blocks =
+      static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+  adamw_kernel<<<blocks, kThreads, 0, stream>>>(step, numbers, count);
+  device::cuda::check_launch("adamw_kernel");
+}
+
+}  // namespace nibble::tune::cuda

@@ -1,0 +1,35 @@
+#include "tune/trained_block.h"
+
+#include "tune/block_layers.h"
+
+namespace nibble::tune {
+
+TrainedBlock::TrainedBlock(const BlockTask& task, const StageOptions& stage, core::ThreadPool& pool)
+    : block(task.compressed) {
+  const ScaleRates rates{static_cast<float>(stage.scale_rate), static_cast<float>(stage.zero_rate)};
+  const auto sets = models::linear_sets(block);
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    for (std::size_t p = 0; p < sets[s]->parts.size(); ++p) {
+      ops::Linear& layer = sets[s]->parts[p];
+      if (!formats::has_codes(layer.weight.scheme)) {
+        continue;
+      }
+      std::vector<float> original;
+      if (task.original != nullptr) {
+        original = decoded(models::linear_sets(*task.original)[s]->parts[p].weight);
+      }
+      layers.push_back(std::make_unique<TunedLayer>(layer, Trained::kWeights, rates, original,
+                                                    parameters, pool));
+    }
+  }
+}
+
+compress::CompressedBlock TrainedBlock::packed(core::ThreadPool& pool) const {
+  compress::CompressedBlock result;
+  for (const auto& layer : layers) {
+    result.layers.emplace(layer->name(), layer->packed(pool));
+  }
+  return result;
+}
+
+}  // namespace nibble::tune
