@@ -157,6 +157,7 @@ class CudaBlockRunner final : public BlockRunner {
         original_.push_back(kept(x));
       }
     }
+    ops_.release();
   }
 
   bool keeps_original() const override { return keeps_original_; }
@@ -182,6 +183,7 @@ class CudaBlockRunner final : public BlockRunner {
         }
         token += groups_[i].tokens.size();
       }
+      ops_.release();
       return statistics.finish();
     });
   }
@@ -194,6 +196,7 @@ class CudaBlockRunner final : public BlockRunner {
       }
       std::vector<float> rows(static_cast<std::size_t>(x.rows() * x.columns()));
       context_.download(x.data(), std::span(rows));
+      ops_.release();
       return mean_row(rows, x.rows(), x.columns());
     });
   }

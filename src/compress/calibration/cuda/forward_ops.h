@@ -2,28 +2,26 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compress/backend/cuda/cuda_context.h"
 #include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/device_matrix.h"
-#include "ops/cuda/elementwise/elementwise.h"
+#include "ops/gradient/cuda/cuda_operators.h"
 #include "ops/ops.h"
 
 namespace nibble::compress::cuda {
 
-/// The operators of ops.h in float32 on a GPU, for whole windows of calibration text: dense layers
-/// by cuBLAS, attention of each sequence among its own rows, nothing kept. They put work on the
-/// context's stream.
+/// The operators of ops.h in float32 on a GPU, for whole windows of calibration text: attention of
+/// each sequence among its own rows, nothing kept. They put work on the context's stream.
 class ForwardOps {
  public:
   using Matrix = ops::cuda::DeviceMatrix;
-  struct Cache {};  // windows are whole
+  using Cache = ops::cpu::KvCache;  // never there: windows are whole
 
   class Input {
    public:
@@ -38,29 +36,48 @@ class ForwardOps {
   /// Sees what linear layers read.
   using Observer = std::function<void(const ops::LinearSet& set, const Matrix& input)>;
 
-  /// `cpu` routes the tokens of a mixture of experts.
-  ForwardOps(CudaContext& context, ops::cpu::CpuOps& cpu) : context_(context), cpu_(cpu) {}
+  /// `cpu` looks up embeddings and routes the tokens of a mixture of experts.
+  ForwardOps(CudaContext& context, ops::cpu::CpuOps& cpu)
+      : cpu_(cpu), operators_(context.stream(), ops::gradient::ProductPrecision::kFloat32, cpu) {}
 
   ops::cpu::CpuOps& cpu() { return cpu_; }
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
-  /// Float32 copies of a block's layers, which linear() needs. Throws kUsage for layers that are
-  /// not dense.
+  /// Float32 copies of a block's layers, which linear() needs; all others go. Throws kUsage for
+  /// layers that are not dense.
   void load(const models::Block& block);
-  /// Gives the memory of layers and activations back.
-  void release();
+  /// Gives the memory of layers and activations back. Norms that were read may change then.
+  void release() { operators_.release(); }
 
-  Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
-  Matrix copy(const Matrix& x);
+  Matrix matrix(std::int64_t rows, std::int64_t columns) {
+    return operators_.matrix(rows, columns);
+  }
+  Matrix copy(const Matrix& x) { return operators_.copy(x); }
 
-  Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
+    return operators_.embed(table, ids);
+  }
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
-                std::int64_t offset);
-  Input norm(const Matrix& x, const ops::Norm& norm, const ops::LinearSet& set);
-  Input add_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
-  Input post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
-  Matrix norm_matrix(const Matrix& x, const ops::Norm& norm);
-  void add(Matrix& x, const Matrix& delta);
+                std::int64_t offset) {
+    operators_.add_rows(x, table, ids, offset);
+  }
+  Input norm(const Matrix& x, const ops::Norm& norm, const ops::LinearSet&) {
+    return Input(norm_matrix(x, norm));
+  }
+  Input add_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet&) {
+    add(x, delta);
+    return Input(norm_matrix(x, norm));
+  }
+  Input post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm,
+                  const ops::LinearSet& set) {
+    add(x, delta);
+    x = norm_matrix(x, norm);
+    return input(x, set);
+  }
+  Matrix norm_matrix(const Matrix& x, const ops::Norm& norm) {
+    return operators_.norm_matrix(x, norm);
+  }
+  void add(Matrix& x, const Matrix& delta) { operators_.add(x, delta); }
   Matrix linear(Input& input, const ops::LinearSet& set);
   /// Nothing is fused.
   std::optional<Matrix> linear(Input& input, const ops::LinearSet& set,
@@ -73,40 +90,29 @@ class ForwardOps {
   }
   Input attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t layer,
                   const ops::Batch<Cache>& batch, const ops::LinearSet& set);
-  Input mlp_activation(const Matrix& x, ops::MlpActivation activation, const ops::LinearSet& set);
+  Input mlp_activation(const Matrix& x, ops::MlpActivation activation, const ops::LinearSet&) {
+    return Input(operators_.activation(x, activation));
+  }
   Input gated_activation(const Matrix& gate_up, ops::MlpActivation activation,
-                         const ops::LinearSet& set);
-  Input input(const Matrix& x, const ops::LinearSet& set);
-  std::vector<ops::ExpertRows> route(const Matrix& logits, const ops::RoutingSpec& spec);
-  Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
-  void scatter_add(Matrix& sum, const Matrix& x, const ops::ExpertRows& expert);
-  Matrix zeros(std::int64_t rows, std::int64_t columns);
+                         const ops::LinearSet& set) {
+    return Input(operators_.gated_activation(gate_up, activation, set));
+  }
+  Input input(const Matrix& x, const ops::LinearSet&) { return Input(copy(x)); }
+  std::vector<ops::ExpertRows> route(const Matrix& logits, const ops::RoutingSpec& spec) {
+    return operators_.route(logits, spec);
+  }
+  Matrix gather(const Matrix& x, std::span<const std::int32_t> rows) {
+    return operators_.gather(x, rows);
+  }
+  void scatter_add(Matrix& sum, const Matrix& x, const ops::ExpertRows& expert) {
+    operators_.scatter_add(sum, x, expert);
+  }
+  Matrix zeros(std::int64_t rows, std::int64_t columns) { return operators_.zeros(rows, columns); }
 
  private:
-  struct Part {
-    ops::cuda::PooledBuffer weight;  // [n, k] float32
-    ops::cuda::PooledBuffer bias;    // [n], where there is one
-    std::int64_t n = 0;
-    bool has_bias = false;
-  };
-
-  Part load(const ops::Linear& part);
-  // A copy in the pool.
-  template <typename T>
-  ops::cuda::PooledBuffer pooled(std::span<const T> values) {
-    ops::cuda::PooledBuffer buffer(pool_, static_cast<std::int64_t>(values.size_bytes()));
-    context_.upload(values, buffer.as<T>());
-    return buffer;
-  }
-  // Rows of the sequence's queries [first, first + rows) against the keys before their end.
-  void attend(const Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t row,
-              std::int64_t first, std::int64_t rows, float* scores, Matrix& out);
-
-  CudaContext& context_;
   ops::cpu::CpuOps& cpu_;
+  ops::gradient::cuda::CudaOperators operators_;
   Observer observer_;
-  std::shared_ptr<ops::cuda::DevicePool> pool_ = std::make_shared<ops::cuda::DevicePool>();
-  std::map<int, std::vector<Part>> layers_;  // by set id
 };
 
 }  // namespace nibble::compress::cuda

@@ -38,7 +38,7 @@ void CudaOperators::load(const Linear& layer) {
   core::require(formats::is_dense(weight.scheme) && !layer.low_rank && weight.permutation.empty() &&
                     weight.scheme.inputs.hadamard == 0,
                 core::ErrorKind::kUsage,
-                "layer {} in {} is not read by training on a GPU; use --device cpu", layer.name,
+                "layer {} in {} is not read by float passes on a GPU; use --device cpu", layer.name,
                 weight.scheme);
   const core::Tensor& dense = weight.dense;
   Buffer raw = uploaded(std::span(dense.raw(), static_cast<std::size_t>(dense.bytes())));
@@ -66,6 +66,9 @@ void CudaOperators::release() {
   weights_.clear();
   constants_.clear();
   owned_.clear();
+  last_positions_.clear();
+  device_positions_ = Buffer();
+  pool_ = std::make_shared<ops::cuda::DevicePool>();
 }
 
 template <typename T>

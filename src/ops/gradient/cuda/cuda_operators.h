@@ -51,7 +51,7 @@ class CudaOperators {
   void load(const LinearSet& set);
   /// Takes `values` [n, k] in product_type(), in memory of the caller, for a weight.
   void place(const formats::PackedWeight& weight, const void* values);
-  /// Gives all memory of the model's numbers back.
+  /// Gives all memory back; that of a matrix when it goes.
   void release();
 
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
