@@ -68,8 +68,7 @@ class Tune final : public ModelCommand {
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
     app.add_option("--device", device_,
-                   "Where to train: cpu, cuda (an NVIDIA GPU; --stage bqpo alone), or cuda:1 (the "
-                   "second one)")
+                   "Where to train decoders: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
     auto* precision =
@@ -85,7 +84,7 @@ class Tune final : public ModelCommand {
                            "(default {}), of qat ({})",
                            decoder.checkpoint, student.checkpoint))
             ->check(CLI::PositiveNumber);
-    keep_to({"bqpo"}, {precision});
+    keep_to({"bqpo", "e2e-oqp", "both"}, {precision});
     keep_to({"bqpo", "both", kStudent}, {epochs, rate});
     keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
     auto* csv = app.add_option("--csv", csv_, "File for the loss of each step");
@@ -100,9 +99,8 @@ class Tune final : public ModelCommand {
     const bool is_student = stage_ == kStudent;
     refuse_unused();
     const device::Place place = device::parse_place(device_);
-    core::require(!place.on_gpu() || stage_ == "bqpo", core::ErrorKind::kUsage,
-                  "--device cuda is for --stage bqpo; --stage {} trains on the CPU",
-                  core::printable(stage_));
+    core::require(!place.on_gpu() || !is_student, core::ErrorKind::kUsage,
+                  "--stage {} trains on the CPU alone; leave --device out", kStudent);
     PageFile page(html_);
     is_student ? train_student() : tune_decoder();
     const auto result = open_model(output_);

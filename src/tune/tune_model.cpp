@@ -47,6 +47,27 @@ std::int64_t weights_of(const Block& block) {
   return weights;
 }
 
+// How many groups those of them have that are trained.
+std::int64_t groups_of(const Block& block) {
+  std::int64_t groups = 0;
+  for (const ops::LinearSet* set : models::linear_sets(block)) {
+    for (const ops::Linear& layer : set->parts) {
+      const formats::PackedWeight& weight = layer.weight;
+      if (formats::has_codes(weight.scheme)) {
+        groups += weight.n * formats::groups_per_row(weight.scheme, weight.k);
+      }
+    }
+  }
+  return groups;
+}
+
+std::string to_string(const TrainingMemory& memory, std::string_view of) {
+  const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  return fmt::format(
+      "about {:.0f} MB for {}{}", megabytes(memory.host), of,
+      memory.gpu > 0 ? fmt::format(", and {:.0f} MB of the GPU", megabytes(memory.gpu)) : "");
+}
+
 std::int64_t rows_of(const core::Tensor& table) {
   return table.empty() ? 0 : table.dim(0);
 }
@@ -89,8 +110,6 @@ void require_same_layers(const models::Model& compressed, const models::Model& t
 
 void require_tunable(const models::Model& compressed, const models::Model& teacher,
                      const TuningOptions& options) {
-  core::require(!options.place.on_gpu() || !options.model.runs, ErrorKind::kUsage,
-                "e2e-oqp does not train on a GPU; take --device cpu");
   const models::Network& network = compressed.network;
   core::require(network.has_decoder() && !network.has_encoder(), ErrorKind::kUsage,
                 "bqpo and e2e-oqp tune decoders; {} has an encoder", io::shown(compressed.path));
@@ -217,36 +236,28 @@ class ModelTuner {
 
  private:
   void say_memory() const {
-    std::int64_t largest = 0;
-    std::int64_t all = 0;
+    TrainingSize size;
     for (const Block& block : network_.decoder.blocks) {
-      largest = std::max(largest, weights_of(block));
-      all += weights_of(block);
+      size.largest_block = std::max(size.largest_block, weights_of(block));
+      size.all_blocks += weights_of(block);
+      size.groups += groups_of(block);
     }
     const auto& config = network_.config;
-    const std::int64_t tokens = windows_.tokens() * options_.batch;
-    const std::int64_t logits = std::int64_t{12} * 256 * config.vocabulary;
-    const std::int64_t activations = activation_bytes(network_.decoder, tokens);
-    const std::int64_t by_block = activations / std::ssize(network_.decoder.blocks);
-    const std::int64_t states =
+    size.all_activations = activation_bytes(network_.decoder, windows_.tokens() * options_.batch);
+    size.block_activations = size.all_activations / std::ssize(network_.decoder.blocks);
+    size.states =
         std::int64_t{4} * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;
-    const BlockMemory block = device_->memory(largest, by_block);
-    const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-    const std::int64_t whole =
-        6 * all + std::min(activations, core::available_memory_bytes() / 2) + logits + by_block;
-    progress_.message(fmt::format(
-        "{} windows of {} tokens, {} to learn from; memory: {}{}", token_windows_.size(),
-        windows_.tokens(), windows_.learned(),
-        options_.blocks.runs
-            ? fmt::format("about {:.0f} MB for a block{}", megabytes(block.host + states),
-                          block.gpu > 0
-                              ? fmt::format(", and {:.0f} MB of the GPU", megabytes(block.gpu))
-                              : "")
-            : "",
-        options_.model.runs
-            ? fmt::format("{}about {:.0f} MB for the whole model", options_.blocks.runs ? ", " : "",
-                          megabytes(whole))
-            : ""));
+    size.vocabulary = config.vocabulary;
+    std::vector<std::string> parts;
+    if (options_.blocks.runs) {
+      parts.push_back(to_string(device_->memory_of_block(size), "a block"));
+    }
+    if (options_.model.runs) {
+      parts.push_back(to_string(device_->memory_of_model(size), "the whole model"));
+    }
+    progress_.message(fmt::format("{} windows of {} tokens, {} to learn from; memory: {}",
+                                  token_windows_.size(), windows_.tokens(), windows_.learned(),
+                                  fmt::join(parts, ", ")));
   }
 
   // How many blocks an earlier run has finished, and the steps of the loss curve behind each. Ends
@@ -325,7 +336,7 @@ class ModelTuner {
 
   void tune_whole() {
     ModelGain gain;
-    const auto layers = tune_scales(network_, teacher_.network, windows_, options_, ops_,
+    const auto layers = tune_scales(network_, teacher_.network, windows_, options_, *device_,
                                     writer_.folder() / kStateFile, curve_, progress_, gain);
     progress_.message(fmt::format("loss on the judging windows {:.4f}, was {:.4f}{}", gain.after,
                                   gain.before,

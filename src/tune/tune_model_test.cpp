@@ -168,7 +168,8 @@ TEST_F(TuneModel, LearnsOneBatchByHeart) {
   ASSERT_EQ(windows.steps(), 1);
   LossCurve curve(folder_ / "loss.csv");
   ModelGain gain;
-  (void)tune_scales(model->network, teacher("llama")->network, windows, options, ops,
+  const auto device = make_tuning_device(options.place, options.precision, ops);
+  (void)tune_scales(model->network, teacher("llama")->network, windows, options, *device,
                     folder_ / "state", curve, core::silent_progress(), gain);
   curve.save();
   const std::vector<double> losses = losses_in(folder_ / "loss.csv");

@@ -7,8 +7,8 @@
 #include "core/progress.h"
 #include "formats/packed_weight.h"
 #include "models/network.h"
-#include "ops/cpu/cpu_ops.h"
 #include "tune/loss_curve.h"
+#include "tune/tuning_device.h"
 #include "tune/tuning_options.h"
 #include "tune/window_batches.h"
 
@@ -27,7 +27,7 @@ struct ModelGain {
 /// options.checkpoint steps. The result does not depend on the number of threads.
 std::map<std::string, formats::PackedWeight> tune_scales(
     const models::Network& compressed, const models::Network& teacher, const WindowBatches& windows,
-    const TuningOptions& options, ops::cpu::CpuOps& ops, const std::filesystem::path& state,
+    const TuningOptions& options, TuningDevice& device, const std::filesystem::path& state,
     LossCurve& curve, core::ProgressSink& progress, ModelGain& gain);
 
 }  // namespace nibble::tune

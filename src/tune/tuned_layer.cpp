@@ -34,13 +34,17 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& ra
   compress::CodedWeight coded = compress::unpack(layer.weight);
   scales_ = std::make_unique<GroupScales>(layer.weight.scheme, n, k, coded.parameters.groups);
   codes_ = std::move(coded.codes);
-  values_ = core::Tensor::zeros(core::DType::kF32, {n, k});
   logarithms_ = add(parameters, name_ + ".log_scales", scales_->logarithms(), rates.scales);
   fixed_zeros_ = scales_->zeros();
   if (rates.zeros > 0 && !fixed_zeros_.empty()) {
     zeros_ = add(parameters, name_ + ".zeros", std::move(fixed_zeros_), rates.zeros);
     fixed_zeros_.clear();
   }
+  if (trained == Trained::kScalesAlone) {
+    codes_ = std::vector<std::uint8_t>();
+    return;
+  }
+  values_ = core::Tensor::zeros(core::DType::kF32, {n, k});
   decode_codes(pool);
   if (trained == Trained::kWeights) {
     weights_ = add(parameters, name_ + ".weight", {values().begin(), values().end()}, 1.0f);
@@ -163,7 +167,7 @@ formats::PackedWeight TunedLayer::packed(core::ThreadPool& pool) const {
   if (weights_ != nullptr) {
     result = coded(*scales_, now, pool);
   } else {
-    result.codes = codes_;
+    result.codes = codes_.empty() ? codes() : codes_;
     for (std::int64_t at = 0; at < scales_->count(); ++at) {
       result.parameters.groups.push_back(scales_->stored(at, now.logarithms, now.zeros));
     }

@@ -16,8 +16,9 @@ namespace nibble::tune {
 
 /// What of a layer is trained.
 enum class Trained {
-  kWeights,  // kept weights, scales and zero points
-  kScales,   // scales and zero points; the codes stay
+  kWeights,      // kept weights, scales and zero points
+  kScales,       // scales and zero points; the codes stay
+  kScalesAlone,  // the same, and something else decodes: the layer stays packed, and has no values
 };
 
 /// Learning rates of scales and zero points, as shares of an optimizer's.
@@ -30,7 +31,7 @@ struct ScaleRates {
 /// ones, which a forward pass reads and update() renews: those that the packed layer has.
 class TunedLayer {
  public:
-  /// `layer` gets the float32 weights; it must not move from here on. Weights start at the values
+  /// `layer` gets the float32 weights (but for kScalesAlone); it must not move from here on. Weights start at the values
   /// of their codes; with `original` [n, k] each starts at the value nearest to the original that
   /// has the same code. Parameters are added to `parameters`. Throws as require_trainable().
   TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& rates,
@@ -39,6 +40,8 @@ class TunedLayer {
   const std::string& name() const { return name_; }
   /// What a forward pass reads: float32 values [n, k].
   const formats::PackedWeight& weight() const { return *weight_; }
+  /// Of kScalesAlone: [n, k], as they are stored.
+  std::vector<std::uint8_t> codes() const { return compress::unpack(*weight_).codes; }
   const GroupScales& scales() const { return *scales_; }
 
   /// The layer's parameters; null where there are none.

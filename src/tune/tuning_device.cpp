@@ -1,11 +1,14 @@
 #include "tune/tuning_device.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "compress/calibration/pack_forward.h"
+#include "core/memory.h"
 #include "ops/gradient/gradient_ops.h"
 #include "tune/adamw.h"
+#include "tune/cpu_scale_trainer.h"
 #include "tune/losses.h"
 #include "tune/trained_block.h"
 
@@ -90,13 +93,28 @@ class CpuTuningDevice final : public TuningDevice {
   explicit CpuTuningDevice(CpuOps& ops) : ops_(ops) {}
 
   // Values, gradients and moments, what the forward pass reads, the original.
-  BlockMemory memory(std::int64_t weights, std::int64_t activations) const override {
-    return {(AdamW::kBytesPerValue + 8) * weights + activations, 0};
+  TrainingMemory memory_of_block(const TrainingSize& size) const override {
+    return {(AdamW::kBytesPerValue + 8) * size.largest_block + size.block_activations + size.states,
+            0};
+  }
+  // Weights in float32, codes, and logits of some rows.
+  TrainingMemory memory_of_model(const TrainingSize& size) const override {
+    return {6 * size.all_blocks +
+                std::min(size.all_activations, core::available_memory_bytes() / 2) +
+                std::int64_t{12} * 256 * size.vocabulary + size.block_activations,
+            0};
   }
 
   std::unique_ptr<BlockTrainer> make_trainer(const BlockTask& task, const WindowBatches& windows,
                                              const StageOptions& stage) override {
     return std::make_unique<CpuBlockTrainer>(task, windows, stage, ops_);
+  }
+
+  std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+                                                   const models::Network& teacher,
+                                                   const WindowBatches& windows,
+                                                   const TuningOptions& options) override {
+    return make_cpu_scale_trainer(compressed, teacher, windows, options, ops_);
   }
 
   void advance(const models::NetworkConfig& config, models::NormPlacement norms,

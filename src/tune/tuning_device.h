@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "compress/block/compressed_block.h"
 #include "compress/calibration/window_store.h"
+#include "core/json.h"
 #include "device/place.h"
 #include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
@@ -36,8 +41,41 @@ class BlockTrainer {
   virtual compress::CompressedBlock result() = 0;
 };
 
-/// What training of a block takes, in bytes.
-struct BlockMemory {
+/// A compressed model whose scales are trained on a device.
+class ScaleTrainer {
+ public:
+  virtual ~ScaleTrainer() = default;
+
+  /// What a batch adds to the mean loss over the tokens with a label of so many windows; `learns`:
+  /// adds its gradients to those of the step.
+  virtual double loss(std::span<const std::int64_t> batch, std::int64_t windows, bool learns) = 0;
+
+  /// As BlockTrainer's.
+  virtual double step(double loss, double learning_rate) = 0;
+  virtual std::int64_t steps() const = 0;
+
+  /// As save_training() and load_training().
+  virtual void save(const std::filesystem::path& state, const core::Json& more) = 0;
+  virtual std::optional<core::Json> load(const std::filesystem::path& state,
+                                         std::int64_t most_steps) = 0;
+
+  /// The layers as the parameters have them.
+  virtual std::map<std::string, formats::PackedWeight> result() = 0;
+};
+
+/// What the memory of training depends on.
+struct TrainingSize {
+  std::int64_t largest_block = 0;  // weights of linear layers
+  std::int64_t all_blocks = 0;
+  std::int64_t groups = 0;             // of all layers that are trained
+  std::int64_t block_activations = 0;  // bytes, of a batch
+  std::int64_t all_activations = 0;
+  std::int64_t states = 0;  // bytes of the hidden states of all windows, twice
+  std::int64_t vocabulary = 0;
+};
+
+/// Bytes, about.
+struct TrainingMemory {
   std::int64_t host = 0;
   std::int64_t gpu = 0;
 };
@@ -47,14 +85,20 @@ class TuningDevice {
  public:
   virtual ~TuningDevice() = default;
 
-  /// Of a block with so many weights in its linear layers, with this for a batch's activations;
-  /// about, and without the states of windows.
-  virtual BlockMemory memory(std::int64_t weights, std::int64_t activations) const = 0;
+  /// What BQPO and E2E-OQP take.
+  virtual TrainingMemory memory_of_block(const TrainingSize& size) const = 0;
+  virtual TrainingMemory memory_of_model(const TrainingSize& size) const = 0;
 
   /// `task` and `windows` must outlive the trainer.
   virtual std::unique_ptr<BlockTrainer> make_trainer(const BlockTask& task,
                                                      const WindowBatches& windows,
                                                      const StageOptions& stage) = 0;
+
+  /// All must outlive the trainer.
+  virtual std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+                                                           const models::Network& teacher,
+                                                           const WindowBatches& windows,
+                                                           const TuningOptions& options) = 0;
 
   /// Moves all windows through a block of dense layers.
   virtual void advance(const models::NetworkConfig& config, models::NormPlacement norms,

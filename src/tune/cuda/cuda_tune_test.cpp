@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,8 @@
 #include "device/cuda/stream.h"
 #include "tune/cuda/device_adamw.h"
 #include "tune/cuda/device_layer.h"
-#include "tune/fake_quantizer.h"
+#include "tune/cuda/loss_kernels.h"
+#include "tune/losses.h"
 #include "tune/tune_model_for_tests.h"
 
 namespace nibble::tune {
@@ -57,6 +59,7 @@ struct Layer {
     }
     linear.name = "layer";
     linear.weight = formats::round_to_nearest(weights, n, k, scheme);
+    original = linear;
     tuned = std::make_unique<TunedLayer>(linear, Trained::kWeights, ScaleRates{1.0f, 1.0f},
                                          std::vector<float>(), parameters, pool);
     std::uint64_t seed = 5;
@@ -72,6 +75,7 @@ struct Layer {
 
   core::ThreadPool pool;
   ops::Linear linear;
+  ops::Linear original;  // as it was
   Parameters parameters;
   std::unique_ptr<TunedLayer> tuned;
 };
@@ -111,6 +115,95 @@ TEST_F(CudaTune, RoundsWeightsToTheSameBits) {
                       parameter->gradient, what + " " + parameter->name);
         }
       }
+    }
+  }
+}
+
+// Codes stay: values and gradients at scales and zeros are those of the CPU.
+TEST_F(CudaTune, TrainsScalesAlone) {
+  for (const char* name : {"int2-asym-g16", "int3-sym-row", "int4-asym-g32", "int4-sym-g128",
+                           "int8-asym-g64", "int4-asym-g16-bsr"}) {
+    constexpr std::int64_t kRows = 19;
+    constexpr std::int64_t kInputs = 640;
+    constexpr std::int64_t kTokens = 7;
+    const Stream stream;
+    Layer layer(name, kRows, kInputs);
+    layer.tuned.reset();
+    layer.parameters.clear();
+    ops::Linear packed = layer.original;
+    const ScaleRates rates{1.0f, 1.0f};
+    layer.linear = layer.original;
+    TunedLayer host(layer.linear, Trained::kScales, rates, {}, layer.parameters, layer.pool);
+    Parameters same;
+    const TunedLayer alone(packed, Trained::kScalesAlone, rates, {}, same, layer.pool);
+    ASSERT_EQ(same.size(), layer.parameters.size());
+    for (std::size_t p = 0; p < same.size(); ++p) {
+      const auto noise = normal(std::ssize(same[p]->values), p);
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        same[p]->values[i] += 0.3f * noise[i];
+      }
+      layer.parameters[p]->values = same[p]->values;
+    }
+    host.update(layer.pool);
+    const DeviceAdamW optimizer(same, {}, stream.get());
+    DeviceLayer device(alone, optimizer, core::DType::kF32, stream.get());
+    const auto expected = layer.linear.weight.dense.data<float>();
+    EXPECT_EQ(downloaded(static_cast<const float*>(device.values()),
+                         static_cast<std::size_t>(kRows * kInputs), stream),
+              std::vector<float>(expected.begin(), expected.end()))
+        << name;
+
+    const auto x = normal(kTokens * kInputs, 11);
+    const auto dy = normal(kTokens * kRows, 12);
+    host.add_scale_gradients(x.data(), dy.data(), kTokens, kRows, layer.pool);
+    std::vector<float> slopes(static_cast<std::size_t>(kRows * kInputs));
+    for (std::int64_t i = 0; i < kRows * kInputs; ++i) {
+      for (std::int64_t t = 0; t < kTokens; ++t) {
+        slopes[static_cast<std::size_t>(i)] +=
+            dy[static_cast<std::size_t>(t * kRows + i / kInputs)] *
+            x[static_cast<std::size_t>(t * kInputs + i % kInputs)];
+      }
+    }
+    const auto device_slopes = device::cuda::Buffer::of(std::span<const float>(slopes));
+    device.add_scale_gradients(device_slopes.as<float>());
+    for (std::size_t p = 0; p < same.size(); ++p) {
+      expect_near(
+          downloaded(optimizer.gradient(same[p].get()), same[p]->values.size(), stream),
+          layer.parameters[p]->gradient, std::string(name) + " " + same[p]->name);
+    }
+    const formats::PackedWeight result = alone.packed(layer.pool);
+    EXPECT_EQ(compress::unpack(result).codes, compress::unpack(packed.weight).codes) << name;
+  }
+}
+
+TEST_F(CudaTune, HasTheLossesOfTheCpu) {
+  core::ThreadPool pool(1);
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  for (const LogitLoss& loss : {LogitLoss{1.0, 0.0}, LogitLoss{0.0, 1.0}, LogitLoss{0.5, 0.5}}) {
+    for (const std::int64_t vocabulary : {3, 700, 4099}) {
+      const std::vector<std::int32_t> labels = {2, -1, 0, 1};
+      const std::int64_t rows = std::ssize(labels);
+      ops::cpu::Matrix logits = ops.matrix(rows, vocabulary);
+      ops::cpu::Matrix teacher = ops.matrix(rows, vocabulary);
+      const auto own = normal(rows * vocabulary, 1);
+      const auto theirs = normal(rows * vocabulary, 2);
+      std::copy(own.begin(), own.end(), logits.data());
+      std::copy(theirs.begin(), theirs.end(), teacher.data());
+      const Stream stream;
+      const auto device_logits = device::cuda::Buffer::of(std::span<const float>(own));
+      const auto device_teacher = device::cuda::Buffer::of(std::span<const float>(theirs));
+      const auto device_labels = device::cuda::Buffer::of(std::span<const std::int32_t>(labels));
+      const device::cuda::Buffer losses(rows * static_cast<std::int64_t>(sizeof(double)));
+      constexpr double kScale = 0.3;
+      cuda::logit_loss({static_cast<float>(loss.labels), static_cast<float>(loss.logits)},
+                       device_logits.as<float>(), device_teacher.as<float>(),
+                       device_labels.as<std::int32_t>(), static_cast<float>(kScale), rows,
+                       vocabulary, losses.as<double>(), stream.get());
+      const double found = kScale * cuda::sum_of(losses.as<double>(), rows, stream.get());
+      const double expected = logit_loss(loss, logits, teacher, labels, kScale, pool);
+      EXPECT_NEAR(found, expected, 1e-5 * std::abs(expected)) << vocabulary;
+      expect_near(device_logits.values<float>(), {logits.values().begin(), logits.values().end()},
+                  "slopes of " + std::to_string(vocabulary));
     }
   }
 }
@@ -229,6 +322,59 @@ TEST_F(CudaTuneModel, GoesOnToTheSameBytes) {
   TuningOptions others = options;
   others.precision = ProductPrecision::kTf32;
   EXPECT_THROW(tune(*model, "llama", "halves", others, core::silent_progress(), true), core::Error);
+  EXPECT_EQ(tune(*model, "llama", "halves", options, core::silent_progress(), true), whole);
+}
+
+TEST_F(CudaTuneModel, TrainsScalesThroughTheModelAsTheCpu) {
+  for (const char* family : {"llama", "gpt2", "opt", "qwen3"}) {
+    for (const char* recipe : {"gqsa-w4s50", "rtn-w4g16"}) {
+      const std::string what = std::string(family) + " " + recipe;
+      const auto before = quantized(family, recipe);
+      TuningOptions options = gpu_options(ProductPrecision::kFloat32);
+      options.blocks.runs = false;
+      options.model.runs = true;
+      options.model.zero_rate = 1.0;
+      options.model.epochs = 4;
+      options.loss = {0.5, 0.5};
+      const device::Place gpu = options.place;
+      options.place = {};
+      options.csv = folder_ / "cpu.csv";
+      tune(*before, family, "cpu", options);
+      const auto expected = losses_in(*options.csv);
+      options.place = gpu;
+      options.csv = folder_ / "gpu.csv";
+      for (const auto precision : {ProductPrecision::kFloat32, ProductPrecision::kBfloat16}) {
+        options.precision = precision;
+        tune(*before, family, "gpu", options);
+        const auto found = losses_in(*options.csv);
+        ASSERT_EQ(found.size(), expected.size()) << what;
+        const double tolerance = precision == ProductPrecision::kFloat32 ? 0.01 : 0.05;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << what << " step " << i;
+        }
+        std::filesystem::remove_all(folder_ / "gpu");
+      }
+      std::filesystem::remove_all(folder_ / "cpu");
+    }
+  }
+}
+
+TEST_F(CudaTuneModel, GoesOnWithScalesToTheSameBytes) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = gpu_options(ProductPrecision::kBfloat16);
+  options.model.runs = true;
+  const auto whole = tune(*model, "llama", "whole", options);
+  class Stopped : public Interrupted {
+   public:
+    Stopped() : Interrupted("") {}
+    void update(std::int64_t done, std::string_view note) override {
+      if (jobs().back() == "the whole model: e2e-oqp" && done == 2) {
+        throw std::runtime_error("stopped");
+      }
+      Interrupted::update(done, note);
+    }
+  } progress;
+  EXPECT_THROW(tune(*model, "llama", "halves", options, progress), std::runtime_error);
   EXPECT_EQ(tune(*model, "llama", "halves", options, core::silent_progress(), true), whole);
 }
 

@@ -2,15 +2,13 @@
 #include <numeric>
 #include <vector>
 
-#include "compress/calibration/calibration_inputs.h"
 #include "core/threads.h"
 #include "device/cuda/check.h"
-#include "device/cuda/stream.h"
-#include "device/cuda_devices.h"
-#include "models/forward.h"
-#include "ops/gradient/cuda/cuda_operators.h"
+#include "device/cuda/memory.h"
+#include "tune/cuda/cuda_scale_trainer.h"
 #include "tune/cuda/device_adamw.h"
 #include "tune/cuda/device_layer.h"
+#include "tune/cuda/training_gpu.h"
 #include "tune/cuda/weight_kernels.h"
 #include "tune/trained_block.h"
 #include "tune/tuning_device.h"
@@ -19,32 +17,13 @@ namespace nibble::tune::cuda {
 namespace {
 
 using device::cuda::PinnedBuffer;
-using ops::gradient::cuda::CudaGradientOps;
-using ops::gradient::cuda::CudaOperators;
-using DeviceMatrix = CudaOperators::Matrix;
 
 constexpr std::int64_t kTokensAtATime = 8192;  // that move through a block
-
-/// What the parts of the device share: one GPU and one stream.
-class Gpu {
- public:
-  Gpu(int index, ops::gradient::ProductPrecision precision, ops::cpu::CpuOps& cpu)
-      : device_(device::require_cuda_device(index)), operators_(stream_.get(), precision, cpu) {}
-
-  CudaOperators& operators() { return operators_; }
-  const CudaOperators& operators() const { return operators_; }
-  cudaStream_t stream() const { return stream_.get(); }
-
- private:
-  device::CudaDevice device_;
-  device::cuda::Stream stream_;
-  CudaOperators operators_;
-};
 
 /// Hidden states of some windows, one below the other, on their way between a store and the GPU.
 class WindowStage {
  public:
-  WindowStage(Gpu& gpu, core::ThreadPool& pool) : gpu_(gpu), pool_(pool) {}
+  WindowStage(TrainingGpu& gpu, core::ThreadPool& pool) : gpu_(gpu), pool_(pool) {}
 
   /// The stream copies them behind this call: what was sent before must have arrived.
   DeviceMatrix upload(const compress::WindowStore& store, std::span<const std::int64_t> windows,
@@ -78,26 +57,15 @@ class WindowStage {
   }
 
  private:
-  Gpu& gpu_;
+  TrainingGpu& gpu_;
   core::ThreadPool& pool_;
   PinnedBuffer buffer_;
 };
 
-CudaGradientOps::Variable run(CudaGradientOps& tape, const models::NetworkConfig& config,
-                              models::NormPlacement norms, const models::Block& block,
-                              const compress::CalibrationPack& pack, DeviceMatrix x) {
-  constexpr std::int64_t kNoLayer = 0;  // nothing is cached
-  const compress::PackBatch read(pack);
-  CudaGradientOps::Variable y = tape.variable(std::move(x));
-  models::settle(tape, y,
-                 models::run_block(tape, config, norms, block, kNoLayer, read.batch(), y, {}));
-  return y;
-}
-
 class CudaBlockTrainer final : public BlockTrainer {
  public:
   CudaBlockTrainer(const BlockTask& task, const WindowBatches& windows, const StageOptions& stage,
-                   Gpu& gpu, core::ThreadPool& pool)
+                   TrainingGpu& gpu, core::ThreadPool& pool)
       : task_(task),
         windows_(windows),
         gpu_(gpu),
@@ -128,9 +96,9 @@ class CudaBlockTrainer final : public BlockTrainer {
   double loss(std::span<const std::int64_t> windows, double scale, bool learns) override {
     const std::int64_t hidden = task_.config.hidden;
     const DeviceMatrix target = targets_.upload(task_.targets, windows, windows_.tokens(), hidden);
-    const auto y =
-        run(tape_, task_.config, task_.norms, trained_.block, windows_.pack(windows),
-            inputs_.upload(task_.inputs, windows, windows_.tokens(), hidden));
+    const DeviceVariable y = run_block(
+        tape_, task_.config, task_.norms, trained_.block, windows_.pack(windows),
+        tape_.variable(inputs_.upload(task_.inputs, windows, windows_.tokens(), hidden)));
     DeviceMatrix gradient = gpu_.operators().copy(y.value());
     square_loss(gradient.data(), target.data(), gradient.count(), static_cast<float>(2 * scale),
                 sums_.as<double>(), gpu_.stream());
@@ -163,7 +131,7 @@ class CudaBlockTrainer final : public BlockTrainer {
  private:
   const BlockTask& task_;
   const WindowBatches& windows_;
-  Gpu& gpu_;
+  TrainingGpu& gpu_;
   core::ThreadPool& pool_;
   TrainedBlock trained_;
   DeviceAdamW optimizer_;
@@ -180,18 +148,31 @@ class CudaTuningDevice final : public TuningDevice {
   CudaTuningDevice(int gpu, ops::gradient::ProductPrecision precision, ops::cpu::CpuOps& ops)
       : ops_(ops), gpu_(gpu, precision, ops) {}
 
-  // On the host where training starts and ends, what it started near, and room for both.
-  BlockMemory memory(std::int64_t weights, std::int64_t activations) const override {
+  // On the host what training starts from and ends as, what it starts near, and room for both.
+  TrainingMemory memory_of_block(const TrainingSize& size) const override {
     constexpr std::int64_t kHostBytesPerWeight = 16;
-    const std::int64_t product = core::size_of(gpu_.operators().product_type());
-    return {kHostBytesPerWeight * weights,
-            (DeviceAdamW::kBytesPerValue + product) * weights + activations +
-                CudaOperators::kMostScoreBytes};
+    return {kHostBytesPerWeight * size.largest_block + size.states,
+            (DeviceAdamW::kBytesPerValue + product_bytes()) * size.largest_block +
+                size.block_activations + CudaOperators::kMostScoreBytes};
+  }
+  // Codes, and the weights of both models; parameters on both sides; logits of some rows.
+  TrainingMemory memory_of_model(const TrainingSize& size) const override {
+    return {size.all_blocks / 8 + AdamW::kBytesPerValue * size.groups,
+            (1 + 2 * product_bytes()) * size.all_blocks + AdamW::kBytesPerValue * size.groups +
+                size.block_activations + CudaOperators::kMostScoreBytes +
+                12 * kLogitRows * size.vocabulary};
   }
 
   std::unique_ptr<BlockTrainer> make_trainer(const BlockTask& task, const WindowBatches& windows,
                                              const StageOptions& stage) override {
     return std::make_unique<CudaBlockTrainer>(task, windows, stage, gpu_, ops_.pool());
+  }
+
+  std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+                                                   const models::Network& teacher,
+                                                   const WindowBatches& windows,
+                                                   const TuningOptions& options) override {
+    return make_cuda_scale_trainer(compressed, teacher, windows, options, gpu_, ops_.pool());
   }
 
   void advance(const models::NetworkConfig& config, models::NormPlacement norms,
@@ -207,8 +188,9 @@ class CudaTuningDevice final : public TuningDevice {
     for (std::int64_t first = 0; first < count; first += step) {
       std::vector<std::int64_t> some(static_cast<std::size_t>(std::min(step, count - first)));
       std::iota(some.begin(), some.end(), first);
-      const auto y = run(tape, config, norms, block, windows.pack(some),
-                         stage.upload(store, some, windows.tokens(), config.hidden));
+      const DeviceVariable y = run_block(
+          tape, config, norms, block, windows.pack(some),
+          tape.variable(stage.upload(store, some, windows.tokens(), config.hidden)));
       stage.download(y.value(), store, some, ops_);
       tape.forget();
     }
@@ -216,8 +198,10 @@ class CudaTuningDevice final : public TuningDevice {
   }
 
  private:
+  std::int64_t product_bytes() const { return core::size_of(gpu_.operators().product_type()); }
+
   ops::cpu::CpuOps& ops_;
-  Gpu gpu_;
+  TrainingGpu gpu_;
 };
 
 }  // namespace

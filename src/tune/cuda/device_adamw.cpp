@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "device/cuda/check.h"
 #include "tune/cuda/weight_kernels.h"
@@ -110,6 +111,26 @@ void DeviceAdamW::return_kept() {
   wait(stream_);
   for (std::size_t p = 0; p < numbers_.size(); ++p) {
     numbers_[p].kept.download(parameters_[p]->values.data(), numbers_[p].kept.bytes());
+  }
+}
+
+void DeviceAdamW::give(AdamW& host) const {
+  wait(stream_);
+  std::vector<AdamW::Moments> moments;
+  for (std::size_t p = 0; p < numbers_.size(); ++p) {
+    parameters_[p]->values = numbers_[p].values.values<float>();
+    moments.push_back({numbers_[p].first.values<float>(), numbers_[p].second.values<float>()});
+  }
+  host.restore(steps_, std::move(moments));
+}
+
+void DeviceAdamW::take(const AdamW& host) {
+  steps_ = host.steps();
+  for (std::size_t p = 0; p < numbers_.size(); ++p) {
+    const std::int64_t bytes = bytes_of(*parameters_[p]);
+    numbers_[p].values.upload(parameters_[p]->values.data(), bytes);
+    numbers_[p].first.upload(host.moments()[p].first.data(), bytes);
+    numbers_[p].second.upload(host.moments()[p].second.data(), bytes);
   }
 }
 

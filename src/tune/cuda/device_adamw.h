@@ -33,6 +33,11 @@ class DeviceAdamW {
   void keep();
   void return_kept();
 
+  /// Gives the host's parameters the values, and an optimizer of theirs the rest; or takes all of
+  /// them.
+  void give(AdamW& host) const;
+  void take(const AdamW& host);
+
   /// Bytes for so many parameters: values, gradients and moments, and values that are kept.
   static constexpr std::int64_t kBytesPerValue = 20;
 

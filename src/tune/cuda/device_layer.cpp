@@ -35,6 +35,10 @@ DeviceLayer::DeviceLayer(const TunedLayer& layer, const DeviceAdamW& optimizer, 
   weight_.group = scales.range(0).width;
   weight_.signs = signs_.as<std::int8_t>();
   weight_.start_zeros = start_zeros_.as<std::int32_t>();
+  if (own.weights == nullptr) {
+    codes_ = Buffer::of(std::span<const std::uint8_t>(layer.codes()));
+    weight_.codes = codes_.as<std::uint8_t>();
+  }
   weight_.weights = optimizer.values(own.weights);
   weight_.logarithms = optimizer.values(own.logarithms);
   weight_.zeros = optimizer.values(own.zeros);
@@ -49,6 +53,10 @@ std::span<float> DeviceLayer::gradient() const {
 
 void DeviceLayer::pass_back() {
   fake_quantize_back(weight_, slope_, stream_);
+}
+
+void DeviceLayer::add_scale_gradients(const float* gradient) {
+  cuda::add_scale_gradients(weight_, gradient, slope_, stream_);
 }
 
 void DeviceLayer::update() {

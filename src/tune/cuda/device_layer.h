@@ -10,7 +10,8 @@
 
 namespace nibble::tune::cuda {
 
-/// A TunedLayer with trained weights on the GPU, beside that of the host.
+/// A TunedLayer on the GPU, beside that of the host: with trained weights, or of
+/// Trained::kScalesAlone.
 class DeviceLayer {
  public:
   /// The parameters are those of `optimizer`, which must outlive this. The layer's values have
@@ -21,11 +22,15 @@ class DeviceLayer {
   /// [n, k], which a forward pass reads: those that the packed layer has.
   const void* values() const { return values_.data(); }
 
-  /// Where the gradient of the values goes.
+  /// With trained weights: where the gradient of the values goes.
   std::span<float> gradient() const;
-
   /// Passes that gradient on to weights, scales and zeros.
   void pass_back();
+
+  /// With trained scales alone: adds to their gradients, and those of zeros, what `gradient` [n, k],
+  /// that of the values, gives.
+  void add_scale_gradients(const float* gradient);
+
   /// The values afresh from the parameters.
   void update();
 
@@ -34,6 +39,7 @@ class DeviceLayer {
   cudaStream_t stream_;
   device::cuda::Buffer signs_;
   device::cuda::Buffer start_zeros_;
+  device::cuda::Buffer codes_;  // where weights are not trained
   device::cuda::Buffer values_;
   DeviceWeight weight_;
   DeviceSlope slope_;

@@ -59,6 +59,10 @@ __device__ GroupValues stored(const DeviceWeight& w, std::int64_t at) {
   return group;
 }
 
+__device__ float decoded(std::uint8_t code, const GroupValues& group) {
+  return __fmul_rn(group.scale, static_cast<float>(static_cast<int>(code) - group.zero));
+}
+
 template <int kLanes, typename T>
 __global__ void __launch_bounds__(kThreads) fake_quantize_kernel(DeviceWeight w, T* values) {
   const Group group = own_group<kLanes>(w);
@@ -74,7 +78,9 @@ __global__ void __launch_bounds__(kThreads) fake_quantize_kernel(DeviceWeight w,
   const GroupValues parameters = stored(w, group.at);
   const Coder coder(w.coder, group.at / w.groups);
   for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
-    store(values + group.begin + i, coder.rounded(w.weights[group.begin + i], parameters));
+    const std::int64_t at = group.begin + i;
+    store(values + at, w.codes != nullptr ? decoded(w.codes[at], parameters)
+                                          : coder.rounded(w.weights[at], parameters));
   }
 }
 
@@ -140,6 +146,37 @@ __global__ void __launch_bounds__(kThreads)
       static_cast<float>(scale * copysign(magnitude, static_cast<double>(parameters.scale)));
   if (slope.zeros != nullptr) {
     slope.zeros[group.at] += static_cast<float>(zero);
+  }
+}
+
+// With the gradient P at the weights s q, that at log s is s q P and that at a zero -s P, each
+// summed over its group.
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    add_scale_gradients_kernel(DeviceWeight w, const float* gradient, DeviceSlope slope) {
+  const Group group = own_group<kLanes>(w);
+  const bool is_kept = group.at < w.n * w.groups && w.signs[group.at] != 0;
+  GroupValues parameters;
+  double products = 0;
+  double sum = 0;
+  if (is_kept) {
+    parameters = stored(w, group.at);
+    for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+      const auto g = static_cast<double>(gradient[group.begin + i]);
+      products += g * static_cast<double>(decoded(w.codes[group.begin + i], parameters));
+      sum += g;
+    }
+  }
+  products = sum_over_lanes<kLanes>(products);
+  sum = sum_over_lanes<kLanes>(sum);
+  if (!is_kept || group.lane != 0) {
+    return;
+  }
+  const double magnitude = exp(static_cast<double>(w.logarithms[group.at]));
+  slope.logarithms[group.at] +=
+      static_cast<float>(magnitude / fabs(static_cast<double>(parameters.scale)) * products);
+  if (slope.zeros != nullptr) {
+    slope.zeros[group.at] -= parameters.scale * static_cast<float>(sum);
   }
 }
 
@@ -237,6 +274,18 @@ void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope,
         <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, slope);
   }
   device::cuda::check_launch("fake_quantize_back_kernel");
+}
+
+void add_scale_gradients(const DeviceWeight& weight, const float* gradient,
+                         const DeviceSlope& slope, cudaStream_t stream) {
+  if (weight.group <= kSmallGroup) {
+    add_scale_gradients_kernel<kFewLanes>
+        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, gradient, slope);
+  } else {
+    add_scale_gradients_kernel<kWarp>
+        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, gradient, slope);
+  }
+  device::cuda::check_launch("add_scale_gradients_kernel");
 }
 
 void squares(const float* x, std::int64_t count, double* sums, cudaStream_t stream) {

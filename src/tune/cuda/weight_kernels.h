@@ -22,7 +22,8 @@ struct DeviceWeight {
   std::int64_t group = 0;
   const std::int8_t* signs = nullptr;         // [n, groups] of scales; 0: the group is pruned
   const std::int32_t* start_zeros = nullptr;  // [n, groups], where zeros are not trained
-  const float* weights = nullptr;             // [n, k]
+  const float* weights = nullptr;             // [n, k], where they are trained
+  const std::uint8_t* codes = nullptr;        // [n, k], where they stay
   const float* logarithms = nullptr;          // [n, groups]
   const float* zeros = nullptr;               // [n, groups] or null
 };
@@ -34,12 +35,17 @@ struct DeviceSlope {
   float* zeros = nullptr;  // null where zeros are not trained
 };
 
-/// As tune::fake_quantize(): `values` [n, k] of F32 or BF16, bit for bit but for the last step from
-/// float32 to bfloat16.
+/// As tune::fake_quantize(), or of codes that stay: `values` [n, k] of F32 or BF16, bit for bit but
+/// for the last step from float32 to bfloat16.
 void fake_quantize(const DeviceWeight& weight, void* values, core::DType type, cudaStream_t stream);
 
 /// As tune::fake_quantize_back(), with sums in another order.
 void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope, cudaStream_t stream);
+
+/// Of codes that stay: adds to the gradients at logarithms and zeros what `gradient` [n, k], that at
+/// the values, gives.
+void add_scale_gradients(const DeviceWeight& weight, const float* gradient,
+                         const DeviceSlope& slope, cudaStream_t stream);
 
 /// Partial sums of a number of values, to be added up in their order.
 inline constexpr int kPartialSums = 512;

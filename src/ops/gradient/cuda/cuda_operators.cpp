@@ -24,6 +24,12 @@ void require_constant(bool is_constant, std::string_view name) {
                 "{} is not trained on a GPU: gradients of weights alone are built there", name);
 }
 
+void copy_values(const float* from, float* to, std::int64_t count, cudaStream_t stream) {
+  device::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count * kFloat),
+                                      cudaMemcpyDeviceToDevice, stream),
+                      "cudaMemcpyAsync on the device");
+}
+
 }  // namespace
 
 CudaOperators::CudaOperators(cudaStream_t stream, ProductPrecision precision, cpu::CpuOps& cpu)
@@ -126,13 +132,14 @@ CudaOperators::Matrix CudaOperators::zeros(std::int64_t rows, std::int64_t colum
   return x;
 }
 
-CudaOperators::Matrix CudaOperators::copy(const Matrix& x) {
-  Matrix y = matrix(x.rows(), x.columns());
-  device::cuda::check(
-      cudaMemcpyAsync(y.data(), x.data(), static_cast<std::size_t>(x.count() * kFloat),
-                      cudaMemcpyDeviceToDevice, stream_),
-      "cudaMemcpyAsync on the device");
+CudaOperators::Matrix CudaOperators::copy(const Matrix& x, std::int64_t first, std::int64_t rows) {
+  Matrix y = matrix(rows, x.columns());
+  copy_values(x.data() + first * x.columns(), y.data(), y.count(), stream_);
   return y;
+}
+
+void CudaOperators::copy_rows(const Matrix& x, Matrix& y, std::int64_t first) {
+  copy_values(x.data(), y.data() + first * y.columns(), x.count(), stream_);
 }
 
 void CudaOperators::add(Matrix& y, const Matrix& x) {
@@ -207,6 +214,15 @@ const void* CudaOperators::weight_of(const Linear& part) const {
   core::require(found != weights_.end(), core::ErrorKind::kFailed,
                 "layer {} was not loaded to the GPU", part.name);
   return found->second;
+}
+
+CudaOperators::Matrix CudaOperators::weight_slopes(const Matrix& x, const Matrix& g) {
+  const Factor slope = factor(g);
+  const Factor read = factor(x);
+  Matrix result = matrix(g.columns(), x.columns());
+  blas_.multiply(g.columns(), x.columns(), x.rows(), 1.0f, operand(slope.data, slope.ld, 0, true),
+                 operand(read.data, read.ld, 0), 0.0f, {result.data(), result.columns()});
+  return result;
 }
 
 CudaOperators::Matrix CudaOperators::linear(const Matrix& x, const LinearSet& set) {

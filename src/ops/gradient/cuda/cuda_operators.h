@@ -60,7 +60,11 @@ class CudaOperators {
   void download(const Matrix& x, std::span<float> values) const;
 
   Matrix zeros(std::int64_t rows, std::int64_t columns);
-  Matrix copy(const Matrix& x);
+  Matrix copy(const Matrix& x) { return copy(x, 0, x.rows()); }
+  /// Rows [first, first + rows) of x.
+  Matrix copy(const Matrix& x, std::int64_t first, std::int64_t rows);
+  /// Rows of y from `first` on become x.
+  void copy_rows(const Matrix& x, Matrix& y, std::int64_t first);
   void add(Matrix& y, const Matrix& x);
   void add_scaled(Matrix& y, float factor, const Matrix& x);
   Matrix scaled(const Matrix& x, float factor);
@@ -74,6 +78,10 @@ class CudaOperators {
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void norm_back(const Norm& norm, const Matrix& x, const Matrix& g,
                  const ParameterGradients* parameters, Matrix& dx);
+
+  /// g^T x [n, k], the gradient at the weights of layers with inputs x [m, k], from that of their
+  /// outputs, g [m, n].
+  Matrix weight_slopes(const Matrix& x, const Matrix& g);
 
   Matrix linear(const Matrix& x, const LinearSet& set);
   void linear_back(const LinearSet& set, const Matrix& x, const Matrix& g,
