@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Measures how long `nibble tune --stage bqpo` takes on a GPU, and how much of its memory, for models of the shapes of Llama.
+"""Measures how long `nibble tune --device cuda` takes, and how much of the GPU's memory, for models of the shapes of Llama.
 
     bench/tuning_speed.py NIBBLE --tokenizer MODEL --text FILE --work FOLDER --output FILE [--shapes 7B,13B]
-                          [--recipes rtn-w4g128] [--precisions bf16] [--layers 2] [--windows 34] [--seq-len 2048] [--batch 2]
+                          [--stages bqpo,e2e-oqp] [--recipes rtn-w4g128] [--precisions bf16] [--windows 34] [--seq-len 2048]
+                          [--batch 2]
 
-Models have random weights and few layers. What a step takes comes from two runs that differ in epochs, and what a window takes on
-its way through the blocks from two that differ in windows; both are free of start-up. From these, FILE gets the hours of all
-layers with 4,096 windows and 2 epochs (EfficientQAT's block stage, arXiv 2407.11062) and 5 epochs (GQSA's, 2412.17560),
-by proportion. Memory is that of the whole GPU at its peak, above what was taken before.
+Models have random weights and few layers. What a step takes comes from two runs that differ in epochs, which is free of start-up.
+
+bqpo: models of two layers. What a window takes on its way through the blocks comes from two runs that differ in windows. By
+proportion, FILE gets the hours of all layers with 4,096 windows and 2 epochs (EfficientQAT's block stage, arXiv 2407.11062),
+and 5 epochs (GQSA's, 2412.17560).
+
+e2e-oqp: models of two and of four layers. By the line through both, FILE gets seconds per step and memory of all layers, and the
+minutes of 50 steps.
+
+Memory is that of the whole GPU at its peak, above what was taken before.
 """
 import argparse
 import json
@@ -62,35 +69,90 @@ def many_words(text, path, count):
 
 
 class Job:
-    def __init__(self, options, model, teacher, text, precision):
-        self.options, self.model, self.teacher, self.text, self.precision = options, model, teacher, text, precision
+    """Training of one model in one stage."""
+
+    def __init__(self, options, stage, model, teacher, text, precision):
+        self.options, self.stage, self.text = options, stage, text
+        self.model, self.teacher, self.precision = model, teacher, precision
 
     def seconds(self, windows, epochs):
         target = self.options.work / "tuned"
         shutil.rmtree(target, ignore_errors=True)
-        return call([self.options.nibble, "tune", self.model, "-o", target, "--stage", "bqpo", "--device", "cuda", "--precision",
-                     self.precision, "--teacher", self.teacher, "--calib", self.text, "--samples", windows, "--seq-len",
-                     self.options.seq_len, "--batch", self.options.batch, "--epochs", epochs, "--patience", 99, "--lr", "1e-5",
-                     "--quiet"])
+        of_stage = {"bqpo": ["--epochs", epochs, "--patience", 99, "--lr", "1e-5"],
+                    "e2e-oqp": ["--e2e-epochs", epochs, "--e2e-lr", "1e-5"]}
+        return call([self.options.nibble, "tune", self.model, "-o", target, "--stage", self.stage, "--device", "cuda",
+                     "--precision", self.precision, "--teacher", self.teacher, "--calib", self.text, "--samples", windows,
+                     "--seq-len", self.options.seq_len, "--batch", self.options.batch, *of_stage[self.stage], "--quiet"])
 
-    def measure(self):
-        windows, layers, batch = self.options.windows, self.options.layers, self.options.batch
+    def measure(self, layers):
+        """Of a block, where blocks are trained; else of the model."""
+        windows, batch = self.options.windows, self.options.batch
+        blocks = layers if self.stage == "bqpo" else 1
         self.seconds(windows, 1)  # reads files for the first time
         with PeakMemory() as memory:
-            short = self.seconds(windows, 1)
-            long = self.seconds(windows, 5)
-            wide = self.seconds(2 * windows, 1)
+            short, long = self.seconds(windows, 1), self.seconds(windows, 5)
         learned = windows - max(1, windows // 16)
-        epoch = (long - short) / 4 / layers  # of a block, with the windows that judge
-        step = epoch / -(-learned // batch)
-        passing = (wide - short) / layers / windows - epoch / windows  # of a window, through both blocks
-        return {"seconds_per_step": step, "tokens_per_s": batch * self.options.seq_len / step,
-                "seconds_per_window_between_blocks": passing, "seconds_of_short_run": short, "peak_gib": memory.peak / 1024}
+        epoch = (long - short) / 4 / blocks  # with the windows that judge, in bqpo
+        found = {"seconds_per_step": epoch / -(-learned // batch), "seconds_of_short_run": short, "peak_gib": memory.peak / 1024}
+        if self.stage == "bqpo":
+            wide = self.seconds(2 * windows, 1)
+            found["seconds_per_window_between_blocks"] = (wide - short) / layers / windows - epoch / windows
+        return found
 
 
-def hours(found, options, shape, epochs):
-    block = WINDOWS * (found["seconds_per_window_between_blocks"] + epochs * found["seconds_per_step"] / options.batch)
-    return shape["layers"] * block / 3600
+def hours_of_blocks(found, batch, layers, epochs):
+    window = found["seconds_per_window_between_blocks"] + epochs * found["seconds_per_step"] / batch
+    return layers * WINDOWS * window / 3600
+
+
+def line_through(few, many, layers, key):
+    slope = (many[key] - few[key]) / 2
+    return few[key] + (layers - 2) * slope
+
+
+class Bench:
+    """One shape: its models are made when they are wanted."""
+
+    def __init__(self, options, shape, text):
+        self.options, self.shape, self.text = options, shape, text
+
+    def teacher(self, layers):
+        folder = self.options.work / f"float-{self.shape}-{layers}"
+        if not folder.exists():
+            maker = pathlib.Path(__file__).with_name("random_model.py")
+            sizes = [word for size, value in (SHAPES[self.shape] | {"layers": layers}).items() for word in ("--" + size, value)]
+            call([sys.executable, maker, folder, "--tokenizer", self.options.tokenizer, "--scheme", "bf16", *sizes])
+        return folder
+
+    def compressed(self, recipe, layers):
+        folder = self.options.work / f"{recipe}-{self.shape}-{layers}"
+        if not folder.exists():
+            call([self.options.nibble, "quantize", self.teacher(layers), "-o", folder, "--recipe", recipe, "--calib", self.text,
+                  "--samples", 8, "--seq-len", 512, "--device", "cuda", "--quiet"])
+        return folder
+
+    def measure(self, stage, recipe, precision, layers):
+        return Job(self.options, stage, self.compressed(recipe, layers), self.teacher(layers), self.text, precision).measure(layers)
+
+    def run(self, stage, recipe, precision):
+        layers, options = SHAPES[self.shape]["layers"], self.options
+        found = self.measure(stage, recipe, precision, 2)
+        if stage == "bqpo":
+            more = {f"hours_of_{epochs}_epochs": hours_of_blocks(found, options.batch, layers, epochs) for epochs in (2, 5)}
+        else:
+            many = self.measure(stage, recipe, precision, 4)
+            whole = {f"{key}_of_all": line_through(found, many, layers, key) for key in ("seconds_per_step", "peak_gib")}
+            more = whole | {"four_layers": many, "minutes_of_50_steps": 50 * whole["seconds_per_step_of_all"] / 60}
+        tokens = options.batch * options.seq_len / found["seconds_per_step"]
+        line = {"stage": stage, "shape": self.shape, "recipe": recipe, "precision": precision, "batch": options.batch,
+                "seq_len": options.seq_len, **found, "tokens_per_s": tokens, **more}
+        print(json.dumps(line), flush=True)
+        with options.output.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def clear(self):
+        for folder in self.options.work.glob(f"*-{self.shape}-*"):
+            shutil.rmtree(folder)
 
 
 def main():
@@ -98,32 +160,21 @@ def main():
     parser.add_argument("nibble", type=pathlib.Path)
     for name in ("tokenizer", "text", "work", "output"):
         parser.add_argument("--" + name, type=pathlib.Path, required=True)
-    for name, value in (("shapes", "7B,13B"), ("recipes", "rtn-w4g128"), ("precisions", "bf16")):
-        parser.add_argument("--" + name, default=value)
-    for name, value in (("layers", 2), ("windows", 34), ("seq-len", 2048), ("batch", 2)):
+    for name, value in (("shapes", "7B,13B"), ("stages", "bqpo,e2e-oqp"), ("recipes", "rtn-w4g128"), ("precisions", "bf16")):
+        parser.add_argument("--" + name, type=lambda text: text.split(","), default=value.split(","))
+    for name, value in (("windows", 34), ("seq-len", 2048), ("batch", 2)):
         parser.add_argument("--" + name, type=int, default=value)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     text = options.work / "words.txt"
     many_words(options.text, text, 2 * options.windows * options.seq_len)
-    maker = pathlib.Path(__file__).with_name("random_model.py")
-    for name in options.shapes.split(","):
-        teacher = options.work / f"float-{name}"
-        sizes = [word for size, value in (SHAPES[name] | {"layers": options.layers}).items() for word in ("--" + size, value)]
-        call([sys.executable, maker, teacher, "--tokenizer", options.tokenizer, "--scheme", "bf16", *sizes])
-        for recipe in options.recipes.split(","):
-            model = options.work / f"{recipe}-{name}"
-            call([options.nibble, "quantize", teacher, "-o", model, "--recipe", recipe, "--calib", text, "--samples", 8, "--seq-len",
-                  512, "--device", "cuda", "--quiet"])
-            for precision in options.precisions.split(","):
-                found = Job(options, model, teacher, text, precision).measure()
-                line = {"shape": name, "recipe": recipe, "precision": precision, "batch": options.batch, "seq_len": options.seq_len,
-                        **found, **{f"hours_of_{epochs}_epochs": hours(found, options, SHAPES[name], epochs) for epochs in (2, 5)}}
-                print(json.dumps(line), flush=True)
-                with options.output.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            shutil.rmtree(model)
-        shutil.rmtree(teacher)
+    for shape in options.shapes:
+        bench = Bench(options, shape, text)
+        for stage in options.stages:
+            for recipe in options.recipes:
+                for precision in options.precisions:
+                    bench.run(stage, recipe, precision)
+        bench.clear()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Tables of training, from the files tuning.jsonl, students.jsonl and writers.jsonl of bench/results."""
+"""Tables of training, from the files tuning.jsonl, students.jsonl, writers.jsonl, writer_losses.jsonl and tuning_speed.jsonl of
+bench/results."""
 from measurements import markdown, read
 
 
@@ -13,6 +14,9 @@ def tables(results):
     written = read(results / "writers.jsonl")
     for model in {row["model"] for row in written}:
         found[f"writers/{model}"] = writers([row for row in written if row["model"] == model])
+    losses = read(results / "writer_losses.jsonl")
+    for model in {row["model"] for row in losses}:
+        found[f"losses/{model}"] = writer_losses([row for row in losses if row["model"] == model])
     return found
 
 
@@ -47,3 +51,10 @@ def writers(rows):
                         f"{row['seconds']} × {row['threads']}"] if trained else [""] * 6)])
     return markdown(["layers", "recipe", "words right, %", "phoneme errors, %", "trained: words right, %", "phoneme errors, %", "pairs",
                      "steps", "`--lr`", "seconds × threads"], body)
+
+
+def writer_losses(rows):
+    """A row for each loss that an encoder-decoder of all layers learned from, and each rate."""
+    body = [[f"`{row['kd']}`", row["lr"], f"{100 * row['word_accuracy']:.1f}", f"{100 * row['per']:.1f}", str(row["seconds"])]
+            for row in rows]
+    return markdown(["`--kd`", "`--lr`", "words right, %", "phoneme errors, %", "seconds"], body)

@@ -73,7 +73,8 @@ double AdamW::step(double learning_rate) {
     pool_.parallel_for(
         std::ssize(parameter.values), kChunk, [&](std::int64_t begin, std::int64_t end) {
           move_all(step, parameter.values.data() + begin, parameter.gradient.data() + begin,
-               moments_[p].first.data() + begin, moments_[p].second.data() + begin, end - begin);
+                   moments_[p].first.data() + begin, moments_[p].second.data() + begin,
+                   end - begin);
         });
   }
   return norm;

@@ -28,7 +28,7 @@ constexpr std::int64_t kLogitRows = 256;  // of logits that are held at a time
 class CpuScaleTrainer final : public ScaleTrainer {
  public:
   CpuScaleTrainer(const models::Network& compressed, const models::Network& teacher,
-             const WindowBatches& windows, const TuningOptions& options, CpuOps& ops)
+                  const WindowBatches& windows, const TuningOptions& options, CpuOps& ops)
       : network_(compressed),
         teacher_(teacher),
         windows_(windows),

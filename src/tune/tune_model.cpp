@@ -318,9 +318,10 @@ class ModelTuner {
     }
     const bool comparable = compressed_.compression.keeps_inputs.value_or(false);
     BlockGain gain;
-    const CompressedBlock tuned = tune_block({b + 1, network_.config, network_.decoder.norms, block,
-                                              comparable ? &original : nullptr, inputs, targets},
-                                             windows_, options_, *device_, ops_, curve_, progress_, gain);
+    const CompressedBlock tuned =
+        tune_block({b + 1, network_.config, network_.decoder.norms, block,
+                    comparable ? &original : nullptr, inputs, targets},
+                   windows_, options_, *device_, ops_, curve_, progress_, gain);
     progress_.message(fmt::format("block {} of {}: error of its output {:.5f}, was {:.5f}; {} {}",
                                   b + 1, network_.decoder.blocks.size(), gain.after, gain.before,
                                   gain.epochs, gain.epochs == 1 ? "epoch" : "epochs"));

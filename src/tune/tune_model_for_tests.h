@@ -46,7 +46,8 @@ class TuneModel : public testing::Test {
     return models::open_model(target);
   }
   static std::shared_ptr<models::Model> teacher(const std::string& family) {
-    return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / family);
+    return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                              family);
   }
   std::map<std::string, std::string> tune(const models::Model& model, const std::string& family,
                                           const std::string& name, const TuningOptions& options,
@@ -61,7 +62,7 @@ class TuneModel : public testing::Test {
 
 // KL from the teacher's predictions on the first windows of the text.
 inline double divergence(const models::Model& model, const models::Model& teacher,
-                  const TuningOptions& options) {
+                         const TuningOptions& options) {
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto windows = compress::read_calibration(model, options.calibration);
   double sum = 0;

@@ -34,8 +34,7 @@ std::map<std::string, formats::PackedWeight> tune_scales(
   progress.begin("the whole model: e2e-oqp", steps);
   if (const auto more = trainer->load(state, steps)) {
     const std::string where = io::shown(state).str();
-    curve.resume(
-        core::get_integer(*more, "curve", where, trainer->steps(), LossCurve::kMostSteps));
+    curve.resume(core::get_integer(*more, "curve", where, trainer->steps(), LossCurve::kMostSteps));
     const auto before = core::find_number(*more, "before", where);
     core::require(before.has_value(), core::ErrorKind::kInvalidModel,
                   "{} does not say what the model was before", io::shown(state));

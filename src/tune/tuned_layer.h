@@ -31,9 +31,10 @@ struct ScaleRates {
 /// ones, which a forward pass reads and update() renews: those that the packed layer has.
 class TunedLayer {
  public:
-  /// `layer` gets the float32 weights (but for kScalesAlone); it must not move from here on. Weights start at the values
-  /// of their codes; with `original` [n, k] each starts at the value nearest to the original that
-  /// has the same code. Parameters are added to `parameters`. Throws as require_trainable().
+  /// `layer` gets the float32 weights (but for kScalesAlone); it must not move from here on.
+  /// Weights start at the values of their codes; with `original` [n, k] each starts at the value
+  /// nearest to the original that has the same code. Parameters are added to `parameters`. Throws
+  /// as require_trainable().
   TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& rates,
              const std::vector<float>& original, Parameters& parameters, core::ThreadPool& pool);
 

@@ -36,7 +36,7 @@ struct TuningOptions {
   device::Place place;
   ops::gradient::ProductPrecision precision =
       ops::gradient::ProductPrecision::kBfloat16;  // on a GPU
-  std::optional<std::filesystem::path> csv;  // the loss of each step
+  std::optional<std::filesystem::path> csv;        // the loss of each step
 };
 
 }  // namespace nibble::tune

@@ -76,14 +76,13 @@ void Blas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
   const auto type = [](const Operand& x) {
     return x.type == core::DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
   };
-  check(functions().multiply(handle_->value, operation(b), operation(a), static_cast<int>(n),
-                             static_cast<int>(m), static_cast<int>(k), &alpha, b.data, type(b),
-                             static_cast<int>(b.ld), b.stride, a.data, type(a),
-                             static_cast<int>(a.ld), a.stride, &beta, c.data, CUDA_R_32F,
-                             static_cast<int>(c.ld), c.stride, static_cast<int>(batch),
-                             a.type == core::DType::kF32 ? handle_->float_products
-                                                         : CUBLAS_COMPUTE_32F,
-                             CUBLAS_GEMM_DEFAULT),
+  check(functions().multiply(
+            handle_->value, operation(b), operation(a), static_cast<int>(n), static_cast<int>(m),
+            static_cast<int>(k), &alpha, b.data, type(b), static_cast<int>(b.ld), b.stride, a.data,
+            type(a), static_cast<int>(a.ld), a.stride, &beta, c.data, CUDA_R_32F,
+            static_cast<int>(c.ld), c.stride, static_cast<int>(batch),
+            a.type == core::DType::kF32 ? handle_->float_products : CUBLAS_COMPUTE_32F,
+            CUBLAS_GEMM_DEFAULT),
         "cublasGemmStridedBatchedEx");
 }
 

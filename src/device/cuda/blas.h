@@ -15,7 +15,7 @@ struct Operand {
   const void* data = nullptr;
   std::int64_t ld = 0;
   bool transposed = false;
-  std::int64_t stride = 0;  // numbers to the matrix of the next product of a batch
+  std::int64_t stride = 0;               // numbers to the matrix of the next product of a batch
   core::DType type = core::DType::kF32;  // or BF16; both operands have one type
 };
 

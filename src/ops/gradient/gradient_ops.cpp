@@ -70,9 +70,8 @@ Variable GradientOps::attend(const Variable& q, const AttentionSpec& spec, std::
   }
   record(y, [this, &spec, texts, kv, from = q.node_, to = y.node_.get(),
              scores](const cpu::Matrix& g) {
-    add_memory_gradient(
-        {spec, texts, from->value, kv->value, to->value, slope_of(scores)}, g,
-        gradient_of(*from), gradient_of(*kv), ops_.pool());
+    add_memory_gradient({spec, texts, from->value, kv->value, to->value, slope_of(scores)}, g,
+                        gradient_of(*from), gradient_of(*kv), ops_.pool());
   });
   if (scores) {
     record_scores(*scores, y);

@@ -24,8 +24,7 @@ template <typename Values>
 struct LinearWitness {
   /// Sees every linear call on the way back: its input x [m, k], rounded where the layer rounds it,
   /// and the gradient of its output [m, n].
-  using Observer =
-      std::function<void(const LinearSet&, const Values& x, const Values& gradient)>;
+  using Observer = std::function<void(const LinearSet&, const Values& x, const Values& gradient)>;
 
   Observer observer;
   const ParameterGradients* parameters = nullptr;  // null: there are none
@@ -189,9 +188,8 @@ class GradientTape {
   }
   Variable gather(const Variable& x, std::span<const std::int32_t> rows) {
     const Variable y = result(device_.gather(x.value(), rows));
-    record(y, [this, from = x.node_, kept = std::vector(rows.begin(), rows.end())](const Values& g) {
-      device_.gather_back(kept, g, gradient_of(*from));
-    });
+    record(y, [this, from = x.node_, kept = std::vector(rows.begin(), rows.end())](
+                  const Values& g) { device_.gather_back(kept, g, gradient_of(*from)); });
     return y;
   }
   void scatter_add(Variable& sum, const Variable& x, const ExpertRows& expert) {

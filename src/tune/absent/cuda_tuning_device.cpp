@@ -1,5 +1,5 @@
-#include "device/cuda_devices.h"
 #include "core/error.h"
+#include "device/cuda_devices.h"
 #include "tune/tuning_device.h"
 
 namespace nibble::tune::cuda {

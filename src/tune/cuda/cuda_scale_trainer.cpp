@@ -116,17 +116,16 @@ class CudaScaleTrainer final : public ScaleTrainer {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         for (ops::Linear& layer : set->parts) {
           if (formats::has_codes(layer.weight.scheme)) {
-            tuned_.push_back(std::make_unique<TunedLayer>(layer, Trained::kScalesAlone, rates,
-                                                          std::vector<float>(), parameters_,
-                                                          pool_));
+            tuned_.push_back(std::make_unique<TunedLayer>(
+                layer, Trained::kScalesAlone, rates, std::vector<float>(), parameters_, pool_));
           }
         }
       }
     }
     optimizer_.emplace(parameters_, AdamWOptions(), gpu_.stream());
     for (const auto& layer : tuned_) {
-      auto device = std::make_unique<DeviceLayer>(
-          *layer, *optimizer_, gpu_.operators().product_type(), gpu_.stream());
+      auto device = std::make_unique<DeviceLayer>(*layer, *optimizer_,
+                                                  gpu_.operators().product_type(), gpu_.stream());
       gpu_.operators().place(layer->weight(), device->values());
       layers_.emplace(&layer->weight(), std::move(device));
     }

@@ -110,9 +110,9 @@ TEST_F(CudaTune, RoundsWeightsToTheSameBits) {
         layer.tuned->pass_back(layer.pool);
         device.pass_back();
         for (const auto& parameter : layer.parameters) {
-          expect_near(downloaded(optimizer.gradient(parameter.get()), parameter->values.size(),
-                                 stream),
-                      parameter->gradient, what + " " + parameter->name);
+          expect_near(
+              downloaded(optimizer.gradient(parameter.get()), parameter->values.size(), stream),
+              parameter->gradient, what + " " + parameter->name);
         }
       }
     }
@@ -167,9 +167,8 @@ TEST_F(CudaTune, TrainsScalesAlone) {
     const auto device_slopes = device::cuda::Buffer::of(std::span<const float>(slopes));
     device.add_scale_gradients(device_slopes.as<float>());
     for (std::size_t p = 0; p < same.size(); ++p) {
-      expect_near(
-          downloaded(optimizer.gradient(same[p].get()), same[p]->values.size(), stream),
-          layer.parameters[p]->gradient, std::string(name) + " " + same[p]->name);
+      expect_near(downloaded(optimizer.gradient(same[p].get()), same[p]->values.size(), stream),
+                  layer.parameters[p]->gradient, std::string(name) + " " + same[p]->name);
     }
     const formats::PackedWeight result = alone.packed(layer.pool);
     EXPECT_EQ(compress::unpack(result).codes, compress::unpack(packed.weight).codes) << name;
@@ -278,8 +277,8 @@ TEST_F(CudaTuneModel, HasTheLossOfTheCpu) {
       options.csv = folder_ / "cpu.csv";
       tune(*before, family, "cpu", options);
       const auto expected = losses_in(*options.csv);
-      for (const auto precision : {ProductPrecision::kFloat32, ProductPrecision::kTf32,
-                                   ProductPrecision::kBfloat16}) {
+      for (const auto precision :
+           {ProductPrecision::kFloat32, ProductPrecision::kTf32, ProductPrecision::kBfloat16}) {
         options = gpu_options(precision);
         options.csv = folder_ / "gpu.csv";
         Interrupted progress("");

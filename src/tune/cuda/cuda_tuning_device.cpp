@@ -96,9 +96,9 @@ class CudaBlockTrainer final : public BlockTrainer {
   double loss(std::span<const std::int64_t> windows, double scale, bool learns) override {
     const std::int64_t hidden = task_.config.hidden;
     const DeviceMatrix target = targets_.upload(task_.targets, windows, windows_.tokens(), hidden);
-    const DeviceVariable y = run_block(
-        tape_, task_.config, task_.norms, trained_.block, windows_.pack(windows),
-        tape_.variable(inputs_.upload(task_.inputs, windows, windows_.tokens(), hidden)));
+    const DeviceVariable y =
+        run_block(tape_, task_.config, task_.norms, trained_.block, windows_.pack(windows),
+                  tape_.variable(inputs_.upload(task_.inputs, windows, windows_.tokens(), hidden)));
     DeviceMatrix gradient = gpu_.operators().copy(y.value());
     square_loss(gradient.data(), target.data(), gradient.count(), static_cast<float>(2 * scale),
                 sums_.as<double>(), gpu_.stream());
@@ -188,9 +188,9 @@ class CudaTuningDevice final : public TuningDevice {
     for (std::int64_t first = 0; first < count; first += step) {
       std::vector<std::int64_t> some(static_cast<std::size_t>(std::min(step, count - first)));
       std::iota(some.begin(), some.end(), first);
-      const DeviceVariable y = run_block(
-          tape, config, norms, block, windows.pack(some),
-          tape.variable(stage.upload(store, some, windows.tokens(), config.hidden)));
+      const DeviceVariable y =
+          run_block(tape, config, norms, block, windows.pack(some),
+                    tape.variable(stage.upload(store, some, windows.tokens(), config.hidden)));
       stage.download(y.value(), store, some, ops_);
       tape.forget();
     }

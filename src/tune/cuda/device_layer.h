@@ -27,8 +27,8 @@ class DeviceLayer {
   /// Passes that gradient on to weights, scales and zeros.
   void pass_back();
 
-  /// With trained scales alone: adds to their gradients, and those of zeros, what `gradient` [n, k],
-  /// that of the values, gives.
+  /// With trained scales alone: adds to their gradients, and those of zeros, what `gradient` [n,
+  /// k], that of the values, gives.
   void add_scale_gradients(const float* gradient);
 
   /// The values afresh from the parameters.

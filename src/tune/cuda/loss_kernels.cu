@@ -103,9 +103,8 @@ __global__ void __launch_bounds__(kThreads)
 void logit_loss(const LogitShares& shares, float* logits, const float* teacher,
                 const std::int32_t* labels, float scale, std::int64_t m, std::int64_t vocabulary,
                 double* losses, cudaStream_t stream) {
-  logit_loss_kernel<<<static_cast<unsigned>(m), kThreads, 0, stream>>>(shares, logits, teacher,
-                                                                       labels, scale, vocabulary,
-                                                                       losses);
+  logit_loss_kernel<<<static_cast<unsigned>(m), kThreads, 0, stream>>>(
+      shares, logits, teacher, labels, scale, vocabulary, losses);
   device::cuda::check_launch("logit_loss_kernel");
 }
 

@@ -247,8 +247,7 @@ void run_fake_quantize(const DeviceWeight& weight, T* values, cudaStream_t strea
     fake_quantize_kernel<kFewLanes>
         <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, values);
   } else {
-    fake_quantize_kernel<kWarp>
-        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, values);
+    fake_quantize_kernel<kWarp><<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, values);
   }
 }
 
@@ -264,8 +263,7 @@ void fake_quantize(const DeviceWeight& weight, void* values, core::DType type,
   device::cuda::check_launch("fake_quantize_kernel");
 }
 
-void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope,
-                        cudaStream_t stream) {
+void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope, cudaStream_t stream) {
   if (weight.group <= kSmallGroup) {
     fake_quantize_back_kernel<kFewLanes>
         <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, slope);

@@ -12,8 +12,8 @@
 /// have a fixed order.
 namespace nibble::tune::cuda {
 
-/// A layer's trained numbers (TrainedWeight), and how they are rounded. Groups of a row have `group`
-/// weights, the last one what is left.
+/// A layer's trained numbers (TrainedWeight), and how they are rounded. Groups of a row have
+/// `group` weights, the last one what is left.
 struct DeviceWeight {
   compress::cuda::CoderView coder;
   std::int64_t n = 0;
@@ -42,8 +42,8 @@ void fake_quantize(const DeviceWeight& weight, void* values, core::DType type, c
 /// As tune::fake_quantize_back(), with sums in another order.
 void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope, cudaStream_t stream);
 
-/// Of codes that stay: adds to the gradients at logarithms and zeros what `gradient` [n, k], that at
-/// the values, gives.
+/// Of codes that stay: adds to the gradients at logarithms and zeros what `gradient` [n, k], that
+/// at the values, gives.
 void add_scale_gradients(const DeviceWeight& weight, const float* gradient,
                          const DeviceSlope& slope, cudaStream_t stream);
 

@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(kThreads)
 // One warp for each head of each token, values among them. With u = x / size and v = w g, the
 // gradient through the norm is (v - u mean(u v)) / size.
 __global__ void __launch_bounds__(kThreads)
-    turn_heads_back_kernel(Heads h, const std::int32_t* positions, std::int64_t m,
-                           const float* qkv, float* gradient, float* dqkv) {
+    turn_heads_back_kernel(Heads h, const std::int32_t* positions, std::int64_t m, const float* qkv,
+                           float* gradient, float* dqkv) {
   const std::int64_t number = warp_number();
   if (number >= m * (h.heads + h.kv_heads)) {
     return;
@@ -124,8 +124,7 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   const std::int64_t head = h.heads + h.kv_heads + number % h.kv_heads;
-  const std::int64_t at =
-      (number / h.kv_heads * (h.heads + 2 * h.kv_heads) + head) * h.head_dim;
+  const std::int64_t at = (number / h.kv_heads * (h.heads + 2 * h.kv_heads) + head) * h.head_dim;
   for (std::int64_t i = lane_number(); i < h.head_dim; i += kWarp) {
     dqkv[at + i] += gradient[at + i];
   }
@@ -259,8 +258,8 @@ void masked_softmax_back(const Scores& shape, const float* scores, const float* 
     masked_softmax_back_kernel<<<blocks, kThreads, 0, stream>>>(
         shape, scores, gradient, static_cast<__nv_bfloat16*>(probabilities));
   } else {
-    masked_softmax_back_kernel<<<blocks, kThreads, 0, stream>>>(
-        shape, scores, gradient, static_cast<float*>(probabilities));
+    masked_softmax_back_kernel<<<blocks, kThreads, 0, stream>>>(shape, scores, gradient,
+                                                                static_cast<float*>(probabilities));
   }
   device::cuda::check_launch("masked_softmax_back_kernel");
 }

@@ -45,8 +45,8 @@ struct Scores {
   float softcap = 0.0f;  // 0: none
 };
 
-/// probabilities = softmax(cap(scale scores)) over the keys that a row sees, 0 elsewhere; of float32
-/// (which may be the scores' own memory) or bfloat16.
+/// probabilities = softmax(cap(scale scores)) over the keys that a row sees, 0 elsewhere; of
+/// float32 (which may be the scores' own memory) or bfloat16.
 void masked_softmax(const Scores& shape, const float* scores, void* probabilities, core::DType type,
                     cudaStream_t stream);
 

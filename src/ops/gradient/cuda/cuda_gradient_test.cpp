@@ -1,7 +1,5 @@
 // Values and gradients of a GPU's operators beside those of a CPU.
 
-#include "ops/gradient/cuda/cuda_operators.h"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include "device/cuda/stream.h"
 #include "models/forward.h"
 #include "models/model.h"
+#include "ops/gradient/cuda/cuda_operators.h"
 #include "ops/gradient/gradient_ops.h"
 
 namespace nibble::ops::gradient {
@@ -44,8 +43,7 @@ double tolerance_of(ProductPrecision precision) {
   return 0;
 }
 
-class CudaGradient : public device::GpuTest,
-                     public testing::WithParamInterface<ProductPrecision> {
+class CudaGradient : public device::GpuTest, public testing::WithParamInterface<ProductPrecision> {
  protected:
   void SetUp() override {
     device::GpuTest::SetUp();
@@ -148,9 +146,9 @@ TEST_P(CudaGradient, OfNorms) {
 
 TEST_P(CudaGradient, OfActivations) {
   const LinearSet none;
-  for (const auto activation : {MlpActivation::kSilu, MlpActivation::kGelu,
-                                MlpActivation::kGeluTanh, MlpActivation::kRelu,
-                                MlpActivation::kTanh}) {
+  for (const auto activation :
+       {MlpActivation::kSilu, MlpActivation::kGelu, MlpActivation::kGeluTanh, MlpActivation::kRelu,
+        MlpActivation::kTanh}) {
     for (const auto& [rows, columns] : kShapes) {
       const std::string what = std::to_string(static_cast<int>(activation)) + ": " +
                                std::to_string(rows) + " x " + std::to_string(columns);
@@ -227,8 +225,10 @@ TEST_P(CudaGradient, OfAttention) {
     bool has_norms;
   };
   const Case cases[] = {
-      {4, 4, 8, 8, {}, 0.0f, false},   {6, 2, 16, 8, {}, 0.0f, true},
-      {3, 1, 20, 20, {}, 2.0f, false}, {4, 2, 8, 0, {.window = 4}, 0.0f, false},
+      {4, 4, 8, 8, {}, 0.0f, false},
+      {6, 2, 16, 8, {}, 0.0f, true},
+      {3, 1, 20, 20, {}, 2.0f, false},
+      {4, 2, 8, 0, {.window = 4}, 0.0f, false},
       {2, 2, 64, 64, {.bidirectional = true}, 0.0f, false},
   };
   const std::vector<std::vector<std::int64_t>> texts = {{1}, {15, 9}, {700, 3}};
@@ -248,9 +248,8 @@ TEST_P(CudaGradient, OfAttention) {
       spec.k_norm = random(c.head_dim);
     }
     for (const auto& lengths : texts) {
-      const std::string what = std::to_string(c.heads) + " heads of " +
-                               std::to_string(c.head_dim) + ", rows " +
-                               std::to_string(lengths.front());
+      const std::string what = std::to_string(c.heads) + " heads of " + std::to_string(c.head_dim) +
+                               ", rows " + std::to_string(lengths.front());
       std::vector<std::int32_t> positions;
       std::vector<SequenceSlice<cpu::KvCache>> slices;
       for (const std::int64_t length : lengths) {
@@ -369,9 +368,9 @@ class CudaTape : public CudaGradient {
 };
 
 TEST_P(CudaTape, AgreesWithTheCpu) {
-  for (const char* family : {"llama", "llama-bias-tied", "llama-yarn-rope", "mistral", "qwen2",
-                             "qwen2-window", "qwen3", "gemma2", "gemma3-text", "phi3", "gpt2",
-                             "opt", "opt-post-norm", "mixtral"}) {
+  for (const char* family :
+       {"llama", "llama-bias-tied", "llama-yarn-rope", "mistral", "qwen2", "qwen2-window", "qwen3",
+        "gemma2", "gemma3-text", "phi3", "gpt2", "opt", "opt-post-norm", "mixtral"}) {
     expect_agreement(family);
   }
 }
@@ -382,9 +381,8 @@ TEST_P(CudaTape, RefusesWhatItDoesNotTrain) {
   ParameterGradients parameters;
   parameters.add(norm.weight, slope);
   DeviceMatrix dx = on_gpu(random(2, 8));
-  EXPECT_THROW(
-      gpu_->norm_back(norm, on_gpu(random(2, 8)), on_gpu(random(2, 8)), &parameters, dx),
-      core::Error);
+  EXPECT_THROW(gpu_->norm_back(norm, on_gpu(random(2, 8)), on_gpu(random(2, 8)), &parameters, dx),
+               core::Error);
   const LinearSet set{0, {layer(4, 8, false)}};
   EXPECT_THROW((void)gpu_->linear(on_gpu(random(2, 8)), set), core::Error);  // not loaded
 }

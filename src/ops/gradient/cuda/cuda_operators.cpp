@@ -16,7 +16,7 @@ using core::DType;
 using device::cuda::Operand;
 
 constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-constexpr std::int64_t kQueries = 512;                          // of a sequence, at a time
+constexpr std::int64_t kQueries = 512;                        // of a sequence, at a time
 constexpr std::int64_t kScoreValues = std::int64_t{1} << 26;  // of attention, at a time
 
 void require_constant(bool is_constant, std::string_view name) {
@@ -98,10 +98,10 @@ CudaOperators::Matrix CudaOperators::uploaded(std::span<const float> values, std
 }
 
 void CudaOperators::download(const Matrix& x, std::span<float> values) const {
-  device::cuda::check(cudaMemcpyAsync(values.data(), x.data(),
-                                      static_cast<std::size_t>(x.count() * kFloat),
-                                      cudaMemcpyDeviceToHost, stream_),
-                      "cudaMemcpyAsync from the device");
+  device::cuda::check(
+      cudaMemcpyAsync(values.data(), x.data(), static_cast<std::size_t>(x.count() * kFloat),
+                      cudaMemcpyDeviceToHost, stream_),
+      "cudaMemcpyAsync from the device");
   device::cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
@@ -304,9 +304,14 @@ void CudaOperators::for_each_queries(const AttentionSpec& spec, std::span<const 
     for (std::int64_t first = 0; first < sequence.rows; first += step) {
       const std::int64_t rows = std::min(step, sequence.rows - first);
       Queries queries;
-      queries.shape = {spec.kv_heads, rows,
-                       spec.mask.bidirectional ? sequence.rows : first + rows, first, spec.mask.bidirectional,
-                       spec.mask.window, spec.score_scale(), spec.softcap};
+      queries.shape = {spec.kv_heads,
+                       rows,
+                       spec.mask.bidirectional ? sequence.rows : first + rows,
+                       first,
+                       spec.mask.bidirectional,
+                       spec.mask.window,
+                       spec.score_scale(),
+                       spec.softcap};
       queries.row = sequence.row + first;
       queries.key = sequence.row * width + spec.heads * dim;
       queries.value = queries.key + spec.kv_heads * dim;
@@ -339,8 +344,7 @@ CudaOperators::Matrix CudaOperators::attention(const Matrix& qkv, const Attentio
     const auto [heads, rows, keys] = std::tuple(q.shape.batch, q.shape.rows, q.shape.keys);
     const Buffer scores(pool_, heads * rows * keys * kFloat);
     const Buffer shares(pool_, heads * rows * keys * core::size_of(type_));
-    blas_.multiply(rows, keys, dim, 1.0f,
-                   operand(read, qkv.columns(), q.query, false, group * dim),
+    blas_.multiply(rows, keys, dim, 1.0f, operand(read, qkv.columns(), q.query, false, group * dim),
                    operand(read, qkv.columns(), q.key, true, dim), 0.0f,
                    {scores.as<float>(), keys, rows * keys}, heads);
     masked_softmax(q.shape, scores.as<float>(), shares.as<std::byte>(), type_, stream_);
@@ -381,13 +385,13 @@ void CudaOperators::attention_back(const AttentionSpec& spec, const Attended& se
                    {dshares.as<float>(), keys, rows * keys}, heads);
     masked_softmax_back(q.shape, scores.as<float>(), dshares.as<float>(), shares.as<std::byte>(),
                         type_, stream_);
-    blas_.multiply(rows, dim, keys, q.shape.scale, sharing, operand(read, width, q.key, false, dim), 0.0f,
-                   {dturned.data() + q.query, width, group * dim}, heads);
+    blas_.multiply(rows, dim, keys, q.shape.scale, sharing, operand(read, width, q.key, false, dim),
+                   0.0f, {dturned.data() + q.query, width, group * dim}, heads);
     blas_.multiply(keys, dim, rows, q.shape.scale, shared, queries, 1.0f,
                    {dturned.data() + q.key, width, dim}, heads);
   });
-  turn_heads_back(heads_of(spec), positions(seen.positions), qkv.rows(), qkv.data(),
-                  dturned.data(), dqkv.data(), stream_);
+  turn_heads_back(heads_of(spec), positions(seen.positions), qkv.rows(), qkv.data(), dturned.data(),
+                  dqkv.data(), stream_);
 }
 
 CudaOperators::Matrix CudaOperators::activation(const Matrix& x, MlpActivation activation) {

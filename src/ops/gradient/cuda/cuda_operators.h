@@ -18,8 +18,8 @@
 namespace nibble::ops::gradient::cuda {
 
 /// The operators of a GradientTape on a GPU: all work goes to one stream, and every sum has a fixed
-/// order, so that the bits are the same each time. Products are cuBLAS's; attention holds its scores
-/// as matrices, some rows of queries at a time.
+/// order, so that the bits are the same each time. Products are cuBLAS's; attention holds its
+/// scores as matrices, some rows of queries at a time.
 ///
 /// Numbers of the model are known by the object that a forward pass reads them from, which must not
 /// move or change between load() and release(). Gradients of ParameterGradients are memory of the
@@ -45,8 +45,8 @@ class CudaOperators {
   /// What products take: F32 or BF16.
   core::DType product_type() const { return type_; }
 
-  /// A copy of a layer's weights, which linear() needs. Throws kUsage, naming the layer, for weights
-  /// that are not dense.
+  /// A copy of a layer's weights, which linear() needs. Throws kUsage, naming the layer, for
+  /// weights that are not dense.
   void load(const Linear& layer);
   void load(const LinearSet& set);
   /// Takes `values` [n, k] in product_type(), in memory of the caller, for a weight.

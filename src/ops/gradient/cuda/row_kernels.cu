@@ -124,9 +124,8 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void add_activation_gradient_kernel(MlpActivation activation, const float* x,
                                                const float* dy, float* dx, std::int64_t count) {
-  for_each(count, [&](std::int64_t i) {
-    dx[i] += activation_point(activation, x[i]).slope * dy[i];
-  });
+  for_each(count,
+           [&](std::int64_t i) { dx[i] += activation_point(activation, x[i]).slope * dy[i]; });
 }
 
 __global__ void add_gated_gradient_kernel(MlpActivation activation, const float* gate_up,
