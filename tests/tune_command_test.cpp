@@ -67,6 +67,10 @@ TEST_F(TuneCommand, SaysWhatItCannotDo) {
           std::string(option) + " is not for --stage bqpo, but for e2e-oqp, both");
   }
   fails(tune(sparse, output, {"--stage", "bqpo", "--loss", "logits"}), 2, "--loss is not for");
+  fails(tune(sparse, output, {"--device", "gpu"}), 2, "--device");
+  fails(tune(sparse, output, {"--device", "cuda", "--precision", "fp8"}), 2,
+        "take bf16, tf32 or float32");
+  fails(tune(sparse, output, {"--precision", "bf16"}), 2, "--precision is for --device cuda");
   fails({"tune", sparse, "-o", output, "--calib", kCalibration, "--teacher", kTiny, "--samples",
          "1", "--seq-len", "16"},
         2, "two windows");

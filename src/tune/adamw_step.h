@@ -2,11 +2,7 @@
 
 #include <cmath>
 
-#ifdef __CUDACC__
-#define NIBBLE_ON_BOTH __host__ __device__
-#else
-#define NIBBLE_ON_BOTH
-#endif
+#include "core/host_device.h"
 
 namespace nibble::tune {
 
@@ -22,8 +18,8 @@ struct AdamWStep {
 };
 
 /// Moves a value and its moments; the gradient becomes 0.
-NIBBLE_ON_BOTH inline void move(const AdamWStep& step, float& value, float& gradient, float& first,
-                                float& second) {
+NIBBLE_HOST_DEVICE inline void move(const AdamWStep& step, float& value, float& gradient,
+                                    float& first, float& second) {
   const float g = gradient * step.share;
   first = step.beta1 * first + (1.0f - step.beta1) * g;
   second = step.beta2 * second + (1.0f - step.beta2) * g * g;
@@ -33,5 +29,3 @@ NIBBLE_ON_BOTH inline void move(const AdamWStep& step, float& value, float& grad
 }
 
 }  // namespace nibble::tune
-
-#undef NIBBLE_ON_BOTH

@@ -95,4 +95,15 @@ inline std::vector<double> losses_in(const std::filesystem::path& csv) {
   return losses;
 }
 
+/// That two runs had the same losses, but for this share of them.
+inline void expect_near_losses(const std::filesystem::path& found_csv,
+                               const std::vector<double>& expected, double tolerance,
+                               const std::string& what) {
+  const auto found = losses_in(found_csv);
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << what << " step " << i;
+  }
+}
+
 }  // namespace nibble::tune

@@ -3,13 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/host_device.h"
 #include "ops/layer_kinds.h"
-
-#ifdef __CUDACC__
-#define NIBBLE_ON_BOTH __host__ __device__
-#else
-#define NIBBLE_ON_BOTH
-#endif
 
 /// What an MLP's activation makes of a number, and its slope there, on a CPU and on GPUs.
 namespace nibble::ops::gradient {
@@ -19,7 +14,7 @@ struct ActivationPoint {
   float slope = 0;
 };
 
-NIBBLE_ON_BOTH inline ActivationPoint gelu_tanh_point(float x) {
+NIBBLE_HOST_DEVICE inline ActivationPoint gelu_tanh_point(float x) {
   constexpr float kRate = 0.7978845608028654f;  // sqrt(2 / pi)
   constexpr float kCubic = 0.044715f;
   const float t = std::tanh(kRate * (x + kCubic * x * x * x));
@@ -27,7 +22,7 @@ NIBBLE_ON_BOTH inline ActivationPoint gelu_tanh_point(float x) {
   return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner};
 }
 
-NIBBLE_ON_BOTH inline ActivationPoint activation_point(MlpActivation activation, float x) {
+NIBBLE_HOST_DEVICE inline ActivationPoint activation_point(MlpActivation activation, float x) {
   switch (activation) {
     case MlpActivation::kSilu: {
       const float sigmoid = 1.0f / (1.0f + std::exp(-x));
@@ -53,5 +48,3 @@ NIBBLE_ON_BOTH inline ActivationPoint activation_point(MlpActivation activation,
 }
 
 }  // namespace nibble::ops::gradient
-
-#undef NIBBLE_ON_BOTH

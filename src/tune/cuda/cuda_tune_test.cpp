@@ -283,12 +283,8 @@ TEST_F(CudaTuneModel, HasTheLossOfTheCpu) {
         options.csv = folder_ / "gpu.csv";
         Interrupted progress("");
         tune(*before, family, "gpu", options, progress);
-        const auto found = losses_in(*options.csv);
-        ASSERT_EQ(found.size(), expected.size()) << what;
-        const double tolerance = precision == ProductPrecision::kFloat32 ? 0.02 : 0.1;
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << what << " step " << i;
-        }
+        expect_near_losses(*options.csv, expected,
+                           precision == ProductPrecision::kFloat32 ? 0.02 : 0.1, what);
         const auto after = models::open_model(folder_ / "gpu");
         EXPECT_EQ(after->compression.schemes, before->compression.schemes);
         EXPECT_LT(divergence(*after, *teacher(family), options),
@@ -345,12 +341,8 @@ TEST_F(CudaTuneModel, TrainsScalesThroughTheModelAsTheCpu) {
       for (const auto precision : {ProductPrecision::kFloat32, ProductPrecision::kBfloat16}) {
         options.precision = precision;
         tune(*before, family, "gpu", options);
-        const auto found = losses_in(*options.csv);
-        ASSERT_EQ(found.size(), expected.size()) << what;
-        const double tolerance = precision == ProductPrecision::kFloat32 ? 0.01 : 0.05;
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << what << " step " << i;
-        }
+        expect_near_losses(*options.csv, expected,
+                           precision == ProductPrecision::kFloat32 ? 0.01 : 0.05, what);
         std::filesystem::remove_all(folder_ / "gpu");
       }
       std::filesystem::remove_all(folder_ / "cpu");
@@ -388,12 +380,7 @@ TEST_F(CudaTuneModel, BatchesOfAStepAreOneLargeBatch) {
   options.accumulate = 4;
   options.csv = folder_ / "small.csv";
   tune(*model, "llama", "small", options);
-  const auto large = losses_in(folder_ / "large.csv");
-  const auto small = losses_in(folder_ / "small.csv");
-  ASSERT_EQ(large.size(), small.size());
-  for (std::size_t i = 0; i < large.size(); ++i) {
-    EXPECT_NEAR(small[i], large[i], 1e-3 * large[i]) << i;
-  }
+  expect_near_losses(folder_ / "small.csv", losses_in(folder_ / "large.csv"), 1e-3, "small");
 }
 
 TEST_F(CudaTuneModel, StopsWhereALossIsNotFinite) {

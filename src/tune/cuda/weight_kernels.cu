@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include <cuda_bf16.h>
-
 #include "compress/coding/cuda/coder.cuh"
 #include "device/cuda/check.h"
+#include "ops/cuda/device_code/float_types.cuh"
+#include "ops/cuda/device_code/grid.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "tune/cuda/weight_kernels.h"
 
@@ -13,6 +13,8 @@ namespace {
 using compress::cuda::Coder;
 using compress::cuda::GroupValues;
 using ops::cuda::kWarp;
+using ops::cuda::over_grid;
+using ops::cuda::store;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
@@ -20,13 +22,6 @@ constexpr int kWarps = kThreads / kWarp;
 // Small groups have a few lanes each, so that none is idle.
 constexpr int kFewLanes = 4;
 constexpr std::int64_t kSmallGroup = 32;
-
-__device__ void store(float* to, float value) {
-  *to = value;
-}
-__device__ void store(__nv_bfloat16* to, float value) {
-  *to = __float2bfloat16_rn(value);
-}
 
 // A group of a layer, and the lane of those that share it.
 struct Group {
@@ -197,20 +192,10 @@ __device__ void write_block_sum(double value, double* sums) {
   }
 }
 
-// Calls work(i) for each i < count, over kPartialSums blocks.
-template <typename Work>
-__device__ void for_each(std::int64_t count, const Work& work) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-       i += step) {
-    work(i);
-  }
-}
-
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const float* x, std::int64_t count, double* sums) {
   double sum = 0;
-  for_each(count, [&](std::int64_t i) {
+  over_grid(count, [&](std::int64_t i) {
     const auto value = static_cast<double>(x[i]);
     sum += value * value;
   });
@@ -221,7 +206,7 @@ __global__ void __launch_bounds__(kThreads)
     square_loss_kernel(float* y, const float* target, std::int64_t count, float factor,
                        double* sums) {
   double sum = 0;
-  for_each(count, [&](std::int64_t i) {
+  over_grid(count, [&](std::int64_t i) {
     const float difference = y[i] - target[i];
     sum += static_cast<double>(difference) * static_cast<double>(difference);
     y[i] = factor * difference;
@@ -231,7 +216,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     adamw_kernel(AdamWStep step, DeviceMoments numbers, std::int64_t count) {
-  for_each(count, [&](std::int64_t i) {
+  over_grid(count, [&](std::int64_t i) {
     move(step, numbers.values[i], numbers.gradient[i], numbers.first[i], numbers.second[i]);
   });
 }

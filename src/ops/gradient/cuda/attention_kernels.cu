@@ -1,13 +1,14 @@
-#include <cuda_bf16.h>
-
 #include "device/cuda/check.h"
+#include "ops/cuda/device_code/float_types.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/gradient/cuda/attention_kernels.h"
 
 namespace nibble::ops::gradient::cuda {
 namespace {
 
+using ops::cuda::as_float;
 using ops::cuda::kWarp;
+using ops::cuda::store;
 using ops::cuda::warp_max;
 using ops::cuda::warp_sum;
 
@@ -150,19 +151,6 @@ __device__ float capped(const Scores& s, float score) {
   return s.softcap > 0.0f ? s.softcap * tanhf(scaled / s.softcap) : scaled;
 }
 
-__device__ void store(float* to, float value) {
-  *to = value;
-}
-__device__ void store(__nv_bfloat16* to, float value) {
-  *to = __float2bfloat16_rn(value);
-}
-__device__ float load(float value) {
-  return value;
-}
-__device__ float load(__nv_bfloat16 value) {
-  return __bfloat162float(value);
-}
-
 // One warp for each row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -205,11 +193,11 @@ __global__ void __launch_bounds__(kThreads)
   const Seen seen = seen_by(s, row);
   float sum = 0;
   for (std::int64_t j = seen.begin + lane_number(); j < seen.end; j += kWarp) {
-    sum += load(p[j]) * g[j];
+    sum += as_float(p[j]) * g[j];
   }
   sum = warp_sum(sum);
   for (std::int64_t j = seen.begin + lane_number(); j < seen.end; j += kWarp) {
-    float slope = load(p[j]) * (g[j] - sum);
+    float slope = as_float(p[j]) * (g[j] - sum);
     if (s.softcap > 0.0f) {
       const float share = tanhf(x[j] * s.scale / s.softcap);
       slope *= 1.0f - share * share;

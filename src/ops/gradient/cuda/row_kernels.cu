@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "device/cuda/check.h"
+#include "ops/cuda/device_code/float_types.cuh"
+#include "ops/cuda/device_code/grid.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/gradient/activation_point.h"
 #include "ops/gradient/cuda/row_kernels.h"
@@ -11,7 +10,10 @@
 namespace nibble::ops::gradient::cuda {
 namespace {
 
+using ops::cuda::as_float;
 using ops::cuda::kWarp;
+using ops::cuda::over_grid;
+using ops::cuda::store;
 using ops::cuda::warp_sum;
 
 constexpr int kThreads = 256;
@@ -20,16 +22,6 @@ constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
 unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
-}
-
-// Calls work(i) for each i < count, over all threads of the grid.
-template <typename Work>
-__device__ void for_each(std::int64_t count, const Work& work) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-       i += step) {
-    work(i);
-  }
 }
 
 // Over the block; all threads get it.
@@ -50,28 +42,12 @@ __device__ float block_sum(float value) {
 }
 
 __global__ void add_scaled_kernel(float* y, float factor, const float* x, std::int64_t count) {
-  for_each(count, [&](std::int64_t i) { y[i] += factor * x[i]; });
-}
-
-__device__ float load(float x) {
-  return x;
-}
-__device__ float load(__half x) {
-  return __half2float(x);
-}
-__device__ float load(__nv_bfloat16 x) {
-  return __bfloat162float(x);
-}
-__device__ void store(float* to, float value) {
-  *to = value;
-}
-__device__ void store(__nv_bfloat16* to, float value) {
-  *to = __float2bfloat16_rn(value);
+  over_grid(count, [&](std::int64_t i) { y[i] += factor * x[i]; });
 }
 
 template <typename From, typename To>
 __global__ void convert_kernel(const From* source, std::int64_t count, To* target) {
-  for_each(count, [&](std::int64_t i) { store(target + i, load(source[i])); });
+  over_grid(count, [&](std::int64_t i) { store(target + i, as_float(source[i])); });
 }
 
 template <typename From>
@@ -124,14 +100,14 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void add_activation_gradient_kernel(MlpActivation activation, const float* x,
                                                const float* dy, float* dx, std::int64_t count) {
-  for_each(count,
-           [&](std::int64_t i) { dx[i] += activation_point(activation, x[i]).slope * dy[i]; });
+  over_grid(count,
+            [&](std::int64_t i) { dx[i] += activation_point(activation, x[i]).slope * dy[i]; });
 }
 
 __global__ void add_gated_gradient_kernel(MlpActivation activation, const float* gate_up,
                                           const float* dy, float* dgate_up, std::int64_t m,
                                           std::int64_t columns) {
-  for_each(m * columns, [&](std::int64_t i) {
+  over_grid(m * columns, [&](std::int64_t i) {
     const std::int64_t gate = i / columns * 2 * columns + i % columns;
     const std::int64_t up = gate + columns;
     const ActivationPoint point = activation_point(activation, gate_up[gate]);
@@ -142,7 +118,7 @@ __global__ void add_gated_gradient_kernel(MlpActivation activation, const float*
 
 __global__ void add_gathered_kernel(const float* x, const std::int32_t* rows, const float* weights,
                                     float* y, std::int64_t m, std::int64_t columns) {
-  for_each(m * columns, [&](std::int64_t i) {
+  over_grid(m * columns, [&](std::int64_t i) {
     const std::int64_t row = i / columns;
     y[i] += weights[row] * x[rows[row] * columns + i % columns];
   });
