@@ -165,6 +165,7 @@ def main():
     for name, value in (("windows", 34), ("seq-len", 2048), ("batch", 2)):
         parser.add_argument("--" + name, type=int, default=value)
     options = parser.parse_args()
+    options.nibble = options.nibble.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
     text = options.work / "words.txt"
     many_words(options.text, text, 2 * options.windows * options.seq_len)

@@ -42,10 +42,18 @@ class BlockTuner {
   // The steps of an epoch.
   void run(const LearningRate& rate, std::int64_t epoch, LossCurve& curve,
            core::ProgressSink& progress) {
-    for (const auto& windows : windows_.epoch(epoch, options_.seed)) {
+    const auto steps = windows_.epoch(epoch, options_.seed);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const auto batches = windows_.batches(steps[s]);
       double loss = 0;
-      for (const auto& batch : windows_.batches(windows)) {
-        loss += this->loss(batch, true, std::ssize(windows));
+      for (std::size_t b = 0; b < batches.size(); ++b) {
+        std::vector<std::int64_t> next;
+        if (b + 1 < batches.size()) {
+          next = batches[b + 1];
+        } else if (s + 1 < steps.size()) {
+          next = windows_.batches(steps[s + 1]).front();
+        }
+        loss += trainer_->loss(batches[b], scale(std::ssize(steps[s])), true, next);
       }
       const double speed = rate.at(trainer_->steps());
       const double norm = trainer_->step(loss, speed);
@@ -60,7 +68,8 @@ class BlockTuner {
     double sum = 0;
     std::int64_t count = 0;
     for (const auto& batch : windows_.judges()) {
-      sum += loss(batch, false, std::ssize(batch)) * static_cast<double>(batch.size());
+      sum += trainer_->loss(batch, scale(std::ssize(batch)), false, {}) *
+             static_cast<double>(batch.size());
       count += std::ssize(batch);
     }
     return sum / static_cast<double>(count);
@@ -69,10 +78,9 @@ class BlockTuner {
   BlockTrainer& trainer() { return *trainer_; }
 
  private:
-  // Relative to the targets, as what a batch adds to the mean over so many windows.
-  double loss(const std::vector<std::int64_t>& batch, bool learns, std::int64_t windows) {
-    const double scale = 1.0 / (unit_ * static_cast<double>(windows * numbers_));
-    return trainer_->loss(batch, scale, learns);
+  // Of squares: relative to the targets, as what a batch adds to the mean over so many windows.
+  double scale(std::int64_t windows) const {
+    return 1.0 / (unit_ * static_cast<double>(windows * numbers_));
   }
 
   std::int64_t number_;

@@ -34,7 +34,8 @@ class CpuBlockTrainer final : public BlockTrainer {
     tape_.set_parameters(&gradients_);
   }
 
-  double loss(std::span<const std::int64_t> windows, double scale, bool learns) override {
+  double loss(std::span<const std::int64_t> windows, double scale, bool learns,
+              std::span<const std::int64_t>) override {
     const compress::CalibrationPack pack = windows_.pack(windows);
     const Matrix target = stacked(task_.targets, windows, ops_);
     Matrix x = stacked(task_.inputs, windows, ops_);

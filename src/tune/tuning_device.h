@@ -27,8 +27,9 @@ class BlockTrainer {
   virtual ~BlockTrainer() = default;
 
   /// scale |y - target|^2 of what the block makes of these windows; `learns`: adds its gradients to
-  /// those of the step.
-  virtual double loss(std::span<const std::int64_t> windows, double scale, bool learns) = 0;
+  /// those of the step. `next`: the windows of the next call, where they are known.
+  virtual double loss(std::span<const std::int64_t> windows, double scale, bool learns,
+                      std::span<const std::int64_t> next) = 0;
 
   /// Takes the optimizer's step, of a loss that was added up over its batches. Returns the norm
   /// that the gradients had. Throws kFailed, naming the step and the layer, where the loss or a

@@ -31,6 +31,10 @@ void Event::synchronize() const {
   check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
+void Event::hold(cudaStream_t stream) const {
+  check(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+}
+
 double Event::seconds_since(const Event& start) const {
   float milliseconds = 0.0f;
   check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");

@@ -14,6 +14,8 @@ class Event {
 
   void record(cudaStream_t stream);
   void synchronize() const;
+  /// Lets what `stream` gets from here on wait for it.
+  void hold(cudaStream_t stream) const;
 
   /// Seconds from `start` to this; both must have been reached.
   double seconds_since(const Event& start) const;

@@ -3,64 +3,20 @@
 #include <vector>
 
 #include "core/threads.h"
-#include "device/cuda/check.h"
 #include "device/cuda/memory.h"
 #include "tune/cuda/cuda_scale_trainer.h"
 #include "tune/cuda/device_adamw.h"
 #include "tune/cuda/device_layer.h"
 #include "tune/cuda/training_gpu.h"
 #include "tune/cuda/weight_kernels.h"
+#include "tune/cuda/window_feed.h"
 #include "tune/trained_block.h"
 #include "tune/tuning_device.h"
 
 namespace nibble::tune::cuda {
 namespace {
 
-using device::cuda::PinnedBuffer;
-
 constexpr std::int64_t kTokensAtATime = 8192;  // that move through a block
-
-/// Hidden states of some windows, one below the other, on their way between a store and the GPU.
-class WindowStage {
- public:
-  WindowStage(TrainingGpu& gpu, core::ThreadPool& pool) : gpu_(gpu), pool_(pool) {}
-
-  /// The stream copies them behind this call: what was sent before must have arrived.
-  DeviceMatrix upload(const compress::WindowStore& store, std::span<const std::int64_t> windows,
-                      std::int64_t rows, std::int64_t columns) {
-    DeviceMatrix x = gpu_.operators().matrix(rows * std::ssize(windows), columns);
-    auto* const stage = buffer_.room_for<float>(x.count());
-    pool_.parallel_for(std::ssize(windows), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        store.read(static_cast<std::size_t>(windows[static_cast<std::size_t>(i)]),
-                   stage + i * rows * columns);
-      }
-    });
-    device::cuda::check(
-        cudaMemcpyAsync(x.data(), stage, static_cast<std::size_t>(x.count()) * sizeof(float),
-                        cudaMemcpyHostToDevice, gpu_.stream()),
-        "cudaMemcpyAsync to the device");
-    return x;
-  }
-
-  void download(const DeviceMatrix& x, compress::WindowStore& store,
-                std::span<const std::int64_t> windows, ops::cpu::CpuOps& ops) {
-    const std::int64_t rows = x.rows() / std::ssize(windows);
-    auto* const stage = buffer_.room_for<float>(x.count());
-    gpu_.operators().download(x, {stage, static_cast<std::size_t>(x.count())});
-    for (std::size_t i = 0; i < windows.size(); ++i) {
-      ops::cpu::Matrix one = ops.matrix(rows, x.columns());
-      std::copy_n(stage + static_cast<std::int64_t>(i) * rows * x.columns(), rows * x.columns(),
-                  one.data());
-      store.write(static_cast<std::size_t>(windows[i]), std::move(one));
-    }
-  }
-
- private:
-  TrainingGpu& gpu_;
-  core::ThreadPool& pool_;
-  PinnedBuffer buffer_;
-};
 
 class CudaBlockTrainer final : public BlockTrainer {
  public:
@@ -73,8 +29,7 @@ class CudaBlockTrainer final : public BlockTrainer {
         trained_(task, stage, pool),
         optimizer_(trained_.parameters, {}, gpu.stream()),
         tape_(gpu.operators()),
-        inputs_(gpu, pool),
-        targets_(gpu, pool),
+        feed_(task, windows.tokens(), gpu, pool),
         sums_(kPartialSums * static_cast<std::int64_t>(sizeof(double))) {
     for (const auto& layer : trained_.layers) {
       layers_.push_back(std::make_unique<DeviceLayer>(
@@ -93,20 +48,22 @@ class CudaBlockTrainer final : public BlockTrainer {
   }
   ~CudaBlockTrainer() override { gpu_.operators().release(); }
 
-  double loss(std::span<const std::int64_t> windows, double scale, bool learns) override {
-    const std::int64_t hidden = task_.config.hidden;
-    const DeviceMatrix target = targets_.upload(task_.targets, windows, windows_.tokens(), hidden);
+  double loss(std::span<const std::int64_t> windows, double scale, bool learns,
+              std::span<const std::int64_t> next) override {
+    WindowFeed::Batch batch = feed_.take(windows);
     const DeviceVariable y =
         run_block(tape_, task_.config, task_.norms, trained_.block, windows_.pack(windows),
-                  tape_.variable(inputs_.upload(task_.inputs, windows, windows_.tokens(), hidden)));
+                  tape_.variable(std::move(batch.inputs)));
     DeviceMatrix gradient = gpu_.operators().copy(y.value());
-    square_loss(gradient.data(), target.data(), gradient.count(), static_cast<float>(2 * scale),
+    square_loss(gradient.data(), batch.targets, gradient.count(), static_cast<float>(2 * scale),
                 sums_.as<double>(), gpu_.stream());
     if (learns) {
       tape_.backward(y, std::move(gradient));
     } else {
       tape_.forget();
     }
+    feed_.release();
+    feed_.send(next);  // while the GPU works
     return scale * sum_of(sums_.as<double>(), kPartialSums, gpu_.stream());
   }
 
@@ -138,8 +95,7 @@ class CudaBlockTrainer final : public BlockTrainer {
   std::vector<std::unique_ptr<DeviceLayer>> layers_;
   ops::gradient::ParameterGradients gradients_;
   CudaGradientOps tape_;
-  WindowStage inputs_;
-  WindowStage targets_;
+  WindowFeed feed_;
   device::cuda::Buffer sums_;
 };
 
@@ -182,17 +138,22 @@ class CudaTuningDevice final : public TuningDevice {
       gpu_.operators().load(*set);
     }
     CudaGradientOps tape(gpu_.operators());
-    WindowStage stage(gpu_, ops_.pool());
+    device::cuda::PinnedBuffer stage;
     const auto count = static_cast<std::int64_t>(store.size());
     const std::int64_t step = std::max<std::int64_t>(1, kTokensAtATime / windows.tokens());
     for (std::int64_t first = 0; first < count; first += step) {
       std::vector<std::int64_t> some(static_cast<std::size_t>(std::min(step, count - first)));
       std::iota(some.begin(), some.end(), first);
+      const std::int64_t rows = windows.tokens() * std::ssize(some);
+      const std::span<float> values(stage.room_for<float>(rows * config.hidden),
+                                    static_cast<std::size_t>(rows * config.hidden));
+      read_windows(store, some, values, ops_.pool());
       const DeviceVariable y =
           run_block(tape, config, norms, block, windows.pack(some),
-                    tape.variable(stage.upload(store, some, windows.tokens(), config.hidden)));
-      stage.download(y.value(), store, some, ops_);
+                    tape.variable(gpu_.operators().uploaded(values, rows, config.hidden)));
+      gpu_.operators().download(y.value(), values);
       tape.forget();
+      write_windows(values, some, store, ops_);
     }
     gpu_.operators().release();
   }
