@@ -33,7 +33,6 @@ using core::ErrorKind;
 using core::Json;
 using models::Block;
 using ops::cpu::CpuOps;
-using ops::cpu::Matrix;
 
 constexpr const char* kStateFile = "e2e.training.safetensors";
 constexpr const char* kProgressFile = "tuning.json";
