@@ -88,6 +88,7 @@ NIBBLE_NOINLINE void unpack_panel(const TiledWeight& w, const Block<Isa, V>& blo
 
 /// Sums of one group that wait to be scaled: of `tokens` tokens from `token` on.
 template <int V>
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): tiles store the sums before they wait
 struct WaitingSums {
   alignas(64) std::int32_t sums[2 * kAmxTokens * V * kTileRows];  // [tokens][V * 16 rows]
   float* totals = nullptr;                                        // [tokens][V * 16 rows]

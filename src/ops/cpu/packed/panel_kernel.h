@@ -134,6 +134,7 @@ struct PanelTokens {
 
 /// What all register tiles of a panel read of the sums of a block of tokens.
 template <class Isa, std::int64_t Groups>
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): prepare() writes what at() points to
 class PreparedTokens {
  public:
   /// The groups [first, first + groups) of `count` tokens.
