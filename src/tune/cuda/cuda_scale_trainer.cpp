@@ -144,9 +144,9 @@ class CudaScaleTrainer final : public ScaleTrainer {
 
   void load_ends(const models::Network& network) {
     gpu_.operators().load(network.output);
-    for (const auto& projection : {network.embeddings.project_in, network.project_out}) {
-      if (projection) {
-        gpu_.operators().load(*projection);
+    for (const auto* projection : {&network.embeddings.project_in, &network.project_out}) {
+      if (*projection) {
+        gpu_.operators().load(**projection);
       }
     }
   }

@@ -338,7 +338,7 @@ TEST_F(CudaTuneModel, GoesOnToTheSameBytes) {
 }
 
 TEST_F(CudaTuneModel, TrainsScalesThroughTheModelAsTheCpu) {
-  for (const char* family : {"llama", "gpt2", "opt", "qwen3"}) {
+  for (const char* family : {"llama", "gpt2", "opt", "opt-projected", "qwen3"}) {
     for (const char* recipe : {"gqsa-w4s50", "rtn-w4g16"}) {
       const std::string what = std::string(family) + " " + recipe;
       const auto before = quantized(family, recipe);
