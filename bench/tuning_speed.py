@@ -121,7 +121,8 @@ class Bench:
         if not folder.exists():
             maker = pathlib.Path(__file__).with_name("random_model.py")
             sizes = [word for size, value in (SHAPES[self.shape] | {"layers": layers}).items() for word in ("--" + size, value)]
-            call([sys.executable, maker, folder, "--tokenizer", self.options.tokenizer, "--scheme", "bf16", *sizes])
+            call([sys.executable, maker, folder, "--tokenizer", self.options.tokenizer, "--scheme", "bf16", "--output", "bf16",
+                  *sizes])
         return folder
 
     def compressed(self, recipe, layers):
