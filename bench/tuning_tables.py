@@ -17,6 +17,10 @@ def tables(results):
     losses = read(results / "writer_losses.jsonl")
     for model in {row["model"] for row in losses}:
         found[f"losses/{model}"] = writer_losses([row for row in losses if row["model"] == model])
+    speeds = read(results / "tuning_speed.jsonl")
+    for stage, table in (("demo", demo_speeds), ("bqpo", block_speeds), ("e2e-oqp", model_speeds)):
+        if own := [row for row in speeds if row["stage"] == stage]:
+            found[f"tuning-speed/{stage}"] = table(own)
     return found
 
 
@@ -58,3 +62,29 @@ def writer_losses(rows):
     body = [[f"`{row['kd']}`", row["lr"], f"{100 * row['word_accuracy']:.1f}", f"{100 * row['per']:.1f}", str(row["seconds"])]
             for row in rows]
     return markdown(["`--kd`", "`--lr`", "words right, %", "phoneme errors, %", "seconds"], body)
+
+
+def demo_speeds(rows):
+    """A row for each device and precision that trained the demo model: its perplexity, and the seconds of the command."""
+    body = [[f"`{row['trained']}`", row["device"], row["precision"], f"{row['perplexity']:.2f}", f"{row['seconds']:.1f}"] for row in rows]
+    return markdown(["`--stage`", "device", "products in", "evaluation", "seconds"], body)
+
+
+def block_speeds(rows):
+    """A row for each shape and program: a step of one block, and what that makes of all blocks, where it was measured."""
+    def hours(row, epochs):
+        return f"{row[f'hours_of_{epochs}_epochs']:.1f}" if f"hours_of_{epochs}_epochs" in row else ""
+
+    body = [[row["shape"], row["program"], row["precision"], f"{1e3 * row['seconds_per_step']:.1f}", f"{row['tokens_per_s']:,.0f}",
+             f"{row['peak_gib']:.1f}", hours(row, 2), hours(row, 5)] for row in rows]
+    return markdown(["shape", "program", "products in", "ms a step", "tokens/s", "peak GiB", "hours of all blocks, 2 epochs", "5 epochs"],
+                    body)
+
+
+def model_speeds(rows):
+    """A row for each shape: steps of models of two and of four layers, and of all layers by the line through both."""
+    body = [[row["shape"], row["precision"], *(f"{1e3 * part['seconds_per_step']:.0f}" for part in (row, row["four_layers"])),
+             *(f"{part['peak_gib']:.1f}" for part in (row, row["four_layers"])), f"{row['seconds_per_step_of_all']:.2f}",
+             f"{row['peak_gib_of_all']:.0f}", f"{row['minutes_of_50_steps']:.1f}"] for row in rows]
+    return markdown(["shape", "products in", "ms a step, 2 layers", "4 layers", "GiB, 2 layers", "4 layers", "s a step, all layers", "GiB",
+                     "minutes of 50 steps"], body)
