@@ -75,7 +75,7 @@ def block_speeds(rows):
     def hours(row, epochs):
         return f"{row[f'hours_of_{epochs}_epochs']:.1f}" if f"hours_of_{epochs}_epochs" in row else ""
 
-    body = [[row["shape"], row["program"], row["precision"], f"{1e3 * row['seconds_per_step']:.1f}", f"{row['tokens_per_s']:,.0f}",
+    body = [[row["shape"], row["program"], row["precision"], f"{1000 * row['seconds_per_step']:.1f}", f"{row['tokens_per_s']:,.0f}",
              f"{row['peak_gib']:.1f}", hours(row, 2), hours(row, 5)] for row in rows]
     return markdown(["shape", "program", "products in", "ms a step", "tokens/s", "peak GiB", "hours of all blocks, 2 epochs", "5 epochs"],
                     body)
@@ -83,7 +83,7 @@ def block_speeds(rows):
 
 def model_speeds(rows):
     """A row for each shape: steps of models of two and of four layers, and of all layers by the line through both."""
-    body = [[row["shape"], row["precision"], *(f"{1e3 * part['seconds_per_step']:.0f}" for part in (row, row["four_layers"])),
+    body = [[row["shape"], row["precision"], *(f"{1000 * part['seconds_per_step']:.0f}" for part in (row, row["four_layers"])),
              *(f"{part['peak_gib']:.1f}" for part in (row, row["four_layers"])), f"{row['seconds_per_step_of_all']:.2f}",
              f"{row['peak_gib_of_all']:.0f}", f"{row['minutes_of_50_steps']:.1f}"] for row in rows]
     return markdown(["shape", "products in", "ms a step, 2 layers", "4 layers", "GiB, 2 layers", "4 layers", "s a step, all layers", "GiB",
