@@ -103,8 +103,7 @@ TEST_F(TuneEncoder, RefusesWhatItDoesNotServe) {
         "classes");
   fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "mnli", "--data", path("no.tsv")},
         5, "no.tsv");
-  fails({"tune", kDemo, "-o", made, "--stage", "qat", "--task", "mnli", "--data", data()}, 2,
-        "is no encoder");
+  fails(call(made, {"--calib", kCalibration}), 2, "--calib is for decoders");
   std::ofstream(path("bad.tsv")) << "sentence1\tsentence2\tgold_label\nt1\tt2\tperhaps\n";
   fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "mnli", "--data", path("bad.tsv")},
         3, "line 2");

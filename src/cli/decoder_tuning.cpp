@@ -3,20 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/open_model.h"
-#include "cli/text_input.h"
 #include "tune/tune_model.h"
 
 namespace nibble::cli {
 
 void DecoderTuning::add(CLI::App& app) {
   app.add_option("--teacher", teacher_, "The float model that MODEL was made from");
-  app.add_option("--calib", calib_, "Texts to learn from (UTF-8): files, pipes, or -");
-  app.add_option("--samples", options_.calibration.samples, "Windows of text")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--seq-len", options_.calibration.seq_len, "Tokens of a window")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   app.add_option("--e2e-epochs", options_.model.epochs, "Times that e2e-oqp reads the text")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -43,8 +35,9 @@ void DecoderTuning::add(CLI::App& app) {
 }
 
 void DecoderTuning::run(const models::Model& model, const std::string& stage,
-                        const std::string& output, bool resume, core::ProgressSink& progress) {
-  core::require(!teacher_.empty() && !calib_.empty(), core::ErrorKind::kUsage,
+                        const WindowOptions& windows, const std::string& output, bool resume,
+                        core::ProgressSink& progress) {
+  core::require(!teacher_.empty() && windows.any(), core::ErrorKind::kUsage,
                 "--stage {} needs --teacher, the float model, and --calib, texts to learn from",
                 core::printable(stage));
   options_.blocks.runs = stage != "e2e-oqp";
@@ -55,7 +48,7 @@ void DecoderTuning::run(const models::Model& model, const std::string& stage,
   options_.blocks.scale_rate = scale_rate_ / options_.blocks.learning_rate;
   options_.blocks.zero_rate = zero_rate_ / options_.blocks.learning_rate;
   options_.model.zero_rate = zero_rate_ / options_.model.learning_rate;
-  options_.calibration.texts = read_calibration_texts(calib_);
+  options_.calibration = windows.read();
   const auto teacher = open_original(teacher_);
   tune::tune_model(model, *teacher, output, options_, resume, progress);
 }

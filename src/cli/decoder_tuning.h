@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/window_options.h"
 #include "core/progress.h"
 #include "models/model.h"
 #include "tune/tuning_options.h"
@@ -23,13 +24,12 @@ class DecoderTuning {
   tune::TuningOptions& options() { return options_; }
 
   /// Tunes `model` into the folder `output`.
-  void run(const models::Model& model, const std::string& stage, const std::string& output,
-           bool resume, core::ProgressSink& progress);
+  void run(const models::Model& model, const std::string& stage, const WindowOptions& windows,
+           const std::string& output, bool resume, core::ProgressSink& progress);
 
  private:
   tune::TuningOptions options_;
   std::string teacher_;
-  std::vector<std::string> calib_;
   std::string loss_ = "logits";
   double scale_rate_ = 1e-3;
   double zero_rate_ = 0;

@@ -39,10 +39,10 @@ void StudentTuning::add(CLI::App& app) {
   app.add_flag("--prune-rounded", prune_rounded_,
                "Round by the range of all weights, then prune (else: prune, then round)")
       ->needs(prune);
-  app.add_option(
-         "--layers", layers_,
-         "Of encoders: layers of the student, which begins as so many of the model's, every "
-         "other one where they are half of them (default: all)")
+  app.add_option("--layers", layers_,
+                 "Of encoders and decoders: layers of the student, which begins as so many of the "
+                 "model's, every "
+                 "other one where they are half of them (default: all)")
       ->check(CLI::PositiveNumber);
   app.add_option("--encoder-layers", stacks_.encoder,
                  "The same of the encoder of an encoder-decoder")
@@ -65,7 +65,8 @@ void StudentTuning::add(CLI::App& app) {
 }
 
 void StudentTuning::run(const models::Model& model, const std::string& name,
-                        const std::string& output, bool resume, bool quiet) {
+                        const WindowOptions& windows, const std::string& output, bool resume,
+                        bool quiet) {
   options_.recipe = recipe();
   if (!prune_.empty()) {
     options_.pruning = tune::parse_pruning(prune_);
@@ -74,7 +75,7 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
   }
   options_.loss = tune::parse_loss_weights(loss_);
   options_.layers = layers(model, name);
-  const TuningTexts texts = this->texts(model, name);
+  const TuningTexts texts = this->texts(model, name, windows);
   TerminalProgress progress(quiet);
   note_truncated(texts.truncated, texts.texts.size(), texts.most_tokens, quiet);
   const ResumeNotice notice;
@@ -91,11 +92,28 @@ tune::LayerCounts StudentTuning::layers(const models::Model& model, const std::s
                 "{} is an encoder-decoder: give --encoder-layers and --decoder-layers in place of "
                 "--layers",
                 core::printable(name));
-  return is_pair ? stacks_ : tune::LayerCounts{layers_, 0};
+  if (is_pair) {
+    return stacks_;
+  }
+  return model.network.has_encoder() ? tune::LayerCounts{layers_, 0}
+                                     : tune::LayerCounts{0, layers_};
 }
 
-TuningTexts StudentTuning::texts(const models::Model& model, const std::string& name) const {
+TuningTexts StudentTuning::texts(const models::Model& model, const std::string& name,
+                                 const WindowOptions& windows) const {
   const TextChoice choice = {limit_, max_length_, options_.seed, options_.threads};
+  if (!model.network.has_encoder()) {
+    core::require(task_.empty() && data_.empty() && limit_ == 0 && max_length_ == 0,
+                  core::ErrorKind::kUsage,
+                  "{} is a decoder, which learns windows of text: give --calib, --samples and "
+                  "--seq-len in place of --task, --data, --limit and --max-length",
+                  core::printable(name));
+    core::require(windows.any(), core::ErrorKind::kUsage,
+                  "--stage qat of a decoder needs --calib, texts to learn from");
+    return read_window_texts(model, windows.read(), choice);
+  }
+  core::require(!windows.any(), core::ErrorKind::kUsage,
+                "--calib is for decoders; {} learns the texts of --data", core::printable(name));
   if (model.network.has_encoder() && model.network.has_decoder()) {
     core::require(task_.empty(), core::ErrorKind::kUsage,
                   "--task is for encoders; {} writes texts, and learns the pairs of --data",
@@ -105,8 +123,7 @@ TuningTexts StudentTuning::texts(const models::Model& model, const std::string& 
     return read_pair_texts(model, data_, choice);
   }
   core::require(engine::is_encoder(model), core::ErrorKind::kUsage,
-                "{} is no encoder; --stage qat trains encoders with a head that labels texts, and "
-                "encoder-decoders",
+                "{} has no head that labels texts, which --stage qat trains an encoder with",
                 core::printable(name));
   core::require(!task_.empty() && !data_.empty(), core::ErrorKind::kUsage,
                 "--stage qat learns texts of a --task, in the folder --data");

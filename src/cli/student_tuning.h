@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/tuning_texts.h"
+#include "cli/window_options.h"
 #include "core/progress.h"
 #include "models/model.h"
 #include "tune/qat/train_student.h"
@@ -14,8 +15,8 @@ class App;
 
 namespace nibble::cli {
 
-/// What `nibble tune --stage qat` takes: an encoder, or an encoder-decoder, that learns to run with
-/// rounded weights and activations.
+/// What `nibble tune --stage qat` takes: an encoder, a decoder, or an encoder-decoder, that learns
+/// to run with rounded weights and activations.
 class StudentTuning {
  public:
   void add(CLI::App& app);
@@ -24,13 +25,14 @@ class StudentTuning {
   tune::StudentOptions& options() { return options_; }
 
   /// Trains a student of `model` into the folder `output`. `name` is the model's in messages.
-  void run(const models::Model& model, const std::string& name, const std::string& output,
-           bool resume, bool quiet);
+  void run(const models::Model& model, const std::string& name, const WindowOptions& windows,
+           const std::string& output, bool resume, bool quiet);
 
  private:
   compress::Recipe recipe() const;
   tune::LayerCounts layers(const models::Model& model, const std::string& name) const;
-  TuningTexts texts(const models::Model& model, const std::string& name) const;
+  TuningTexts texts(const models::Model& model, const std::string& name,
+                    const WindowOptions& windows) const;
 
   tune::StudentOptions options_;
   std::string task_;

@@ -32,14 +32,13 @@ class Tune final : public ModelCommand {
     const tune::TuningOptions& decoder = decoder_.options();
     const tune::StudentOptions& student = student_.options();
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
-    app.add_option(
-           "--stage", stage_,
-           "What is trained: bqpo (weights and scales of a compressed decoder, block by "
-           "block), e2e-oqp (scales, through the whole model), both, one after the other; "
-           "or qat (a float encoder or encoder-decoder, while it runs with rounded weights and "
-           "activations)")
+    app.add_option("--stage", stage_,
+                   "What is trained: bqpo (weights and scales of a compressed decoder, block by "
+                   "block), e2e-oqp (scales, through the whole model), both, one after the other; "
+                   "or qat (a float model, while it runs with rounded weights and activations)")
         ->check(CLI::IsMember({"bqpo", "e2e-oqp", "both", kStudent}))
         ->capture_default_str();
+    windows_.add(app);
     keep_to({"bqpo", "e2e-oqp", "both"}, added(app, decoder_));
     keep_to({kStudent}, added(app, student_));
     keep_to({"e2e-oqp", "both"},
@@ -59,7 +58,8 @@ class Tune final : public ModelCommand {
                            decoder.blocks.learning_rate, student.learning_rate))
             ->check(CLI::PositiveNumber);
     app.add_option("--batch", batch_,
-                   fmt::format("Windows that are read at a time (default {}); texts of qat ({})",
+                   fmt::format("Windows that are read at a time (default {}); of encoders and "
+                               "encoder-decoders texts ({})",
                                decoder.batch, student.batch))
         ->check(CLI::Range(1, 1 << 30));
     app.add_option("--accumulate", accumulate_,
@@ -168,18 +168,22 @@ class Tune final : public ModelCommand {
     const auto model = open_model(model_);
     TerminalProgress progress(common_.quiet);
     const ResumeNotice notice;
-    decoder_.run(*model, stage_, output_, resume_, progress);
+    decoder_.run(*model, stage_, windows_, output_, resume_, progress);
   }
 
   void train_student() {
     tune::StudentOptions& options = student_.options();
+    const auto model = open_original(model_);
+    if (!model->network.has_encoder()) {
+      options.batch = decoder_.options().batch;  // of windows
+    }
     set_shared(options);
     options.epochs = epochs_.value_or(options.epochs);
     options.learning_rate = learning_rate_.value_or(options.learning_rate);
-    const auto model = open_original(model_);
-    student_.run(*model, model_, output_, resume_, common_.quiet);
+    student_.run(*model, model_, windows_, output_, resume_, common_.quiet);
   }
 
+  WindowOptions windows_;
   DecoderTuning decoder_;
   StudentTuning student_;
   struct Kept {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/calibration/calibration.h"
 #include "engine/runner.h"
 #include "eval/glue/glue_file.h"
 #include "models/model.h"
@@ -59,5 +60,12 @@ TuningTexts read_task_texts(const models::Model& model, const eval::GlueTask& ta
 /// without an end token.
 TuningTexts read_pair_texts(const models::Model& model, const std::string& data,
                             const TextChoice& choice);
+
+/// The windows of a text, for a decoder, which learns the next token of each. The last sixteenth,
+/// at least one, are not learned: the perplexity of them judges. Throws as
+/// compress::read_calibration() and tune::WindowBatches.
+TuningTexts read_window_texts(const models::Model& model,
+                              const compress::CalibrationOptions& windows,
+                              const TextChoice& choice);
 
 }  // namespace nibble::cli

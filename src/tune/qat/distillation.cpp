@@ -36,11 +36,18 @@ BatchShare counts_of(const LabelledText& text) {
           written * read};
 }
 
-// What a decoder reads while it writes: the start token, and all tokens but the last.
-std::vector<std::int32_t> before_each(const std::vector<std::int32_t>& written,
-                                      std::int32_t start) {
-  std::vector<std::int32_t> tokens = {start};
-  tokens.insert(tokens.end(), written.begin(), written.end() - 1);
+// What a decoder reads while it writes: the token before it, and all that it writes but the last.
+// Behind an encoder the first is the start token; else it is the one token that was read.
+std::vector<std::int32_t> before_each(const LabelledText& text, const models::Network& network) {
+  std::vector<std::int32_t> tokens;
+  if (network.has_encoder()) {
+    tokens.push_back(network.config.decoder_start.value());
+  } else {
+    core::require(text.tokens.size() == 1, core::ErrorKind::kUsage,
+                  "a decoder continues one token, not {}", text.tokens.size());
+    tokens = text.tokens;
+  }
+  tokens.insert(tokens.end(), text.written.begin(), text.written.end() - 1);
   return tokens;
 }
 
@@ -57,8 +64,10 @@ struct Distillation::Texts {
     std::vector<RowRange> own;
     std::vector<RowRange> answers;
     for (const LabelledText* text : texts) {
-      own.push_back({read.rows(), std::ssize(text->tokens)});
-      read.append({text->tokens, text->types});
+      if (network.has_encoder()) {
+        own.push_back({read.rows(), std::ssize(text->tokens)});
+        read.append({text->tokens, text->types});
+      }
       if (!network.has_decoder()) {
         labels.push_back(text->label);
         continue;
@@ -66,8 +75,10 @@ struct Distillation::Texts {
       core::require(!text->written.empty(), core::ErrorKind::kUsage,
                     "a text that a decoder is to write has no token");
       answers.push_back({written.rows(), std::ssize(text->written)});
-      written.append({before_each(text->written, network.config.decoder_start.value()), {}});
-      memory_rows.push_back({answers.back(), own.back()});
+      written.append({before_each(*text, network), {}});
+      if (network.has_encoder()) {
+        memory_rows.push_back({answers.back(), own.back()});
+      }
       for (const std::int32_t token : text->written) {
         labels.push_back({token, 0.0f});
       }
@@ -167,8 +178,8 @@ Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& tea
       layers_(std::move(layers)),
       teacher_tape_(teacher_ops),
       student_tape_(student_ops) {
-  core::require(student.has_encoder() && (student.has_decoder() || student.classifier.has_value()),
-                core::ErrorKind::kUsage, "the model has no head that labels texts, and no decoder");
+  core::require(student.has_decoder() || student.classifier.has_value(), core::ErrorKind::kUsage,
+                "the model has no head that labels texts, and no decoder");
   if (layers_.empty()) {
     layers_.resize(models::all_blocks(student).size());
     std::iota(layers_.begin(), layers_.end(), 0);
@@ -193,18 +204,20 @@ Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& n
     }
   };
   const auto memories = memories_of(network, texts.memory_rows);
-  const Slices read = slices_of(texts.read_rows, memories, texts.memory_rows);
-  const models::Batch<GradientOps> source{texts.read.tokens(), texts.read.positions(), read,
-                                          texts.read.types()};
-  auto x = models::embed_for_encoder(tape, network, source);
-  run_stack(network.encoder, source, x);
-  const Variable states = models::encoder_states(tape, network, x);
-  if (!network.has_decoder()) {
-    pass.logits =
-        models::run_head(tape, network.classifier->head, tape.gather(states, texts.read.firsts()));
-    return pass;
+  if (network.has_encoder()) {
+    const Slices read = slices_of(texts.read_rows, memories, texts.memory_rows);
+    const models::Batch<GradientOps> source{texts.read.tokens(), texts.read.positions(), read,
+                                            texts.read.types()};
+    auto x = models::embed_for_encoder(tape, network, source);
+    run_stack(network.encoder, source, x);
+    const Variable states = models::encoder_states(tape, network, x);
+    if (!network.has_decoder()) {
+      pass.logits = models::run_head(tape, network.classifier->head,
+                                     tape.gather(states, texts.read.firsts()));
+      return pass;
+    }
+    models::remember(tape, network, source, states);
   }
-  models::remember(tape, network, source, states);
   const Slices written = slices_of(texts.written_rows, memories, texts.memory_rows);
   const models::Batch<GradientOps> target{texts.written.tokens(), texts.written.positions(),
                                           written};

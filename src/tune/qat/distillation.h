@@ -53,11 +53,11 @@ struct LossTerms {
   void add(const LossTerms& batch);
 };
 
-/// Layer-wise distillation of an encoder, or of an encoder-decoder: both networks read a batch of
-/// texts, and the loss is what the student makes of it against the answers and the teacher (Wu et
-/// al. 2023, arXiv 2301.12017, section 3). An encoder has a head that labels texts. A decoder reads
-/// the answer itself, a token behind (teacher forcing), and each of its tokens is a label. Layers
-/// have equal sizes in both networks.
+/// Layer-wise distillation of an encoder, a decoder, or both as one model: both networks read a
+/// batch of texts, and the loss is what the student makes of it against the answers and the teacher
+/// (Wu et al. 2023, arXiv 2301.12017, section 3). An encoder has a head that labels texts. A
+/// decoder reads the answer itself, a token behind (teacher forcing), and each of its tokens is a
+/// label. Layers have equal sizes in both networks.
 class Distillation {
  public:
   /// The networks and operators outlive this. `teacher_ops` and `student_ops` compute in float, and

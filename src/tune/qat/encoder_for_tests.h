@@ -29,6 +29,24 @@ inline std::shared_ptr<models::Model> small_pre_norm_encoder_decoder() {
                             "mbart");
 }
 
+/// A small Llama with two layers, grouped queries and a rotary embedding.
+inline std::shared_ptr<models::Model> small_decoder() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "llama");
+}
+
+/// A small GPT-2: learned positions, biases, and the output layer is the token table.
+inline std::shared_ptr<models::Model> small_gpt2() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "gpt2");
+}
+
+/// A small OPT whose norms stand behind its layers.
+inline std::shared_ptr<models::Model> small_post_norm_decoder() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "opt-post-norm");
+}
+
 /// Round to nearest by one scheme for all layers.
 inline compress::Recipe rounded_by(const char* scheme) {
   compress::Recipe recipe;
@@ -65,6 +83,17 @@ inline std::vector<LabelledText> random_pairs(std::size_t count, std::uint64_t s
     }
   }
   return texts;
+}
+
+/// Windows of 3 to 9 random tokens.
+inline std::vector<LabelledText> random_windows(std::size_t count, std::uint64_t seed) {
+  std::vector<LabelledText> windows = random_texts(count, seed);
+  for (LabelledText& window : windows) {
+    window.types.clear();
+    window.written.assign(window.tokens.begin() + 1, window.tokens.end());
+    window.tokens.resize(1);
+  }
+  return windows;
 }
 
 inline std::vector<const LabelledText*> all_of(const std::vector<LabelledText>& texts) {

@@ -1,5 +1,7 @@
 #include "tune/qat/fewer_layers.h"
 
+#include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -119,7 +121,7 @@ KeptLayers every_other_layer(const models::Network& network, const LayerCounts& 
   };
   return {
       of(network.encoder, counts.encoder, network.has_decoder() ? "--encoder-layers" : "--layers"),
-      of(network.decoder, counts.decoder, "--decoder-layers")};
+      of(network.decoder, counts.decoder, network.has_encoder() ? "--decoder-layers" : "--layers")};
 }
 
 std::vector<std::int64_t> among_all_blocks(const KeptLayers& layers,
@@ -133,20 +135,37 @@ std::vector<std::int64_t> among_all_blocks(const KeptLayers& layers,
 
 models::Model with_layers(const models::Model& model, const KeptLayers& layers) {
   const models::Network& network = model.network;
-  core::require(network.has_encoder(), ErrorKind::kUsage,
-                "{} has no encoder: layers of such models are not left out", io::shown(model.path));
+  const auto& windows = network.config.windows;
+  const bool differ =
+      std::adjacent_find(windows.begin(), windows.end(), std::not_equal_to<>()) != windows.end();
+  core::require(network.has_encoder() || !differ, ErrorKind::kUsage,
+                "{} has layers of several kinds of attention, which config.json tells by their "
+                "numbers: layers of such models are not left out",
+                io::shown(model.path));
   models::Model result = model;
-  std::vector<Renamed> stacks = {keep_blocks(result.network.encoder, layers.encoder)};
+  std::vector<Renamed> stacks;
   const std::int64_t encoder_layers = std::ssize(network.encoder.blocks);
+  const std::int64_t decoder_layers = std::ssize(network.decoder.blocks);
+  if (network.has_encoder()) {
+    stacks.push_back(keep_blocks(result.network.encoder, layers.encoder));
+  }
   if (network.has_decoder()) {
     stacks.push_back(keep_blocks(result.network.decoder, layers.decoder));
+  }
+  if (network.has_encoder() && network.has_decoder()) {
     set_layers(result.config_json, {"encoder_layers", "num_hidden_layers"}, encoder_layers,
                std::ssize(layers.encoder));
-    set_layers(result.config_json, {"decoder_layers"}, std::ssize(network.decoder.blocks),
-               std::ssize(layers.decoder));
+    set_layers(result.config_json, {"decoder_layers"}, decoder_layers, std::ssize(layers.decoder));
   } else {
-    set_layers(result.config_json, {"num_hidden_layers", "n_layers"}, encoder_layers,
-               std::ssize(layers.encoder));
+    set_layers(result.config_json, {"num_hidden_layers", "n_layers", "n_layer"},
+               encoder_layers + decoder_layers,
+               std::ssize(layers.encoder) + std::ssize(layers.decoder));
+  }
+  if (const auto types = result.config_json.find("layer_types");
+      !network.has_encoder() && types != result.config_json.end() && types->is_array()) {
+    while (types->size() > layers.decoder.size()) {
+      types->erase(types->size() - 1);  // all are alike
+    }
   }
   // config's layers are the decoder's where there is one.
   const auto& of_config = network.has_decoder() ? layers.decoder : layers.encoder;
@@ -169,9 +188,10 @@ models::Model with_layers(const models::Model& model, const KeptLayers& layers) 
 }
 
 std::string layers_of(const models::Network& network) {
-  const std::string encoder = std::to_string(network.encoder.blocks.size());
-  return network.has_decoder() ? fmt::format("{}-{}", encoder, network.decoder.blocks.size())
-                               : encoder;
+  const std::size_t encoder = network.encoder.blocks.size();
+  const std::size_t decoder = network.decoder.blocks.size();
+  return network.has_encoder() && network.has_decoder() ? fmt::format("{}-{}", encoder, decoder)
+                                                        : std::to_string(encoder + decoder);
 }
 
 }  // namespace nibble::tune

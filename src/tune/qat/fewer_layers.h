@@ -40,10 +40,11 @@ std::vector<std::int64_t> among_all_blocks(const KeptLayers& layers,
 
 /// The model with these layers alone, in this order, under the names that a model of so many layers
 /// has; so are its config.json and its tensors. Everything else is as it was. Throws kUsage for
-/// models without an encoder, and where the names of tensors do not tell the layers apart.
+/// decoders whose layers have several kinds of attention (sliding windows), and where the names of
+/// tensors do not tell the layers apart.
 models::Model with_layers(const models::Model& model, const KeptLayers& layers);
 
-/// "6", or "6-3" of encoder and decoder: how many there are.
+/// "6", or "6-3" of an encoder and a decoder: how many there are.
 std::string layers_of(const models::Network& network);
 
 }  // namespace nibble::tune

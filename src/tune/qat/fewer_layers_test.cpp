@@ -8,6 +8,7 @@
 #include "engine/encoder.h"
 #include "engine/text_to_text.h"
 #include "io/temporary_folder_for_tests.h"
+#include "tune/block_layers.h"
 #include "tune/qat/distillation.h"
 #include "tune/qat/encoder_for_tests.h"
 #include "tune/qat/student.h"
@@ -69,10 +70,27 @@ TEST(FewerLayers, MakeTheModelOfTheseBlocks) {
   });
 }
 
-TEST(FewerLayers, AreNotLeftOutOfDecodersAlone) {
+TEST(FewerLayers, MakeTheDecoderOfTheseBlocks) {
+  for (const auto& model : {small_decoder(), small_gpt2()}) {
+    const auto reduced = std::make_shared<models::Model>(
+        with_layers(*model, every_other_layer(model->network, {0, 1})));
+    ASSERT_EQ(reduced->network.decoder.blocks.size(), 1U);
+    EXPECT_EQ(reduced->network.config.layers, 1);
+    EXPECT_EQ(layers_of(reduced->network), "1");
+    const auto& now = reduced->network.decoder.blocks.front();
+    const auto& before = model->network.decoder.blocks.back();
+    EXPECT_EQ(decoded(now.mlp->down.parts.front().weight),
+              decoded(before.mlp->down.parts.front().weight));
+    EXPECT_NE(now.mlp->down.parts.front().name, before.mlp->down.parts.front().name);
+  }
+}
+
+// config.json tells which layers see a window only.
+TEST(FewerLayers, AreNotLeftOutWhereLayersAttendOtherwise) {
   const auto folder = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
-  io::expect_error(core::ErrorKind::kUsage, {"has no encoder"}, [&] {
-    (void)with_layers(*models::open_model(folder / "llama"), {{}, {0}});
+  const auto model = models::open_model(folder / "gemma3-text");
+  io::expect_error(core::ErrorKind::kUsage, {"several kinds of attention"}, [&] {
+    (void)with_layers(*model, {{}, {0}});
   });
 }
 

@@ -8,12 +8,13 @@
 
 namespace nibble::tune {
 
-/// A text as an encoder reads it, with its answer: a label, or what a decoder writes.
+/// A text as an encoder reads it, with its answer: a label, or what a decoder writes. Of a decoder
+/// without an encoder: the first token of a window, and the others.
 struct LabelledText {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> types;  // empty: the model has none
   Label label;
-  std::vector<std::int32_t> written = {};  // behind the start token, with the end token
+  std::vector<std::int32_t> written = {};  // behind the start token, or the first of a window
 };
 
 /// A hash of all of them, in their order.

@@ -33,10 +33,9 @@ constexpr std::int64_t kBytesPerLogit = 12;  // of a decoder: its value and its 
 void require_served(const models::Model& model, const std::vector<LabelledText>& texts,
                     const StudentOptions& options) {
   const models::Network& network = model.network;
-  core::require(network.has_encoder() && (network.has_decoder() || network.classifier.has_value()),
-                ErrorKind::kUsage,
-                "{} is neither an encoder with a head that labels texts nor an encoder-decoder; "
-                "students of other models are not trained here",
+  core::require(network.has_decoder() || network.classifier.has_value(), ErrorKind::kUsage,
+                "{} is an encoder without a head that labels texts; students of such models are "
+                "not trained here",
                 io::shown(model.path));
   core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
                 "{} is already compressed ({}); start from the original model",
