@@ -8,7 +8,7 @@
 #include "formats/code_type.h"
 #include "formats/runs.h"
 #include "formats/scheme.h"
-#include "formats/trellis/trellis_book.h"
+#include "formats/trellis/trellis_value.h"
 
 namespace nibble::formats {
 
@@ -37,17 +37,10 @@ extern const Runs kTrellisRuns;
 inline constexpr std::int64_t kRunRows = 16;
 inline constexpr std::int64_t kRunInputs = 16;
 inline constexpr std::int64_t kRunWeights = kRunRows * kRunInputs;
-inline constexpr int kTrellisStateBits = 16;
-inline constexpr std::uint32_t kTrellisMultiplier = 47485;
 inline constexpr int kTrellisZero = 128;  // codes of single weights are their value and this
 
 inline bool has_trellis(const Scheme& scheme) {
   return scheme.code.type == &kTrellisCodes;
-}
-
-/// The value of a state, in units of the scale.
-constexpr std::int8_t trellis_value(std::uint16_t state) {
-  return kTrellisBook[static_cast<std::uint16_t>(state * kTrellisMultiplier) >> 8];
 }
 
 constexpr std::int64_t run_bytes(int bits) {

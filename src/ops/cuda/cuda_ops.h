@@ -320,7 +320,7 @@ class CudaOps {
   std::vector<Layers> prepared_;  // by set id
   std::map<const void*, std::shared_ptr<device::cuda::Buffer>> tables_;
   std::shared_ptr<LtProducts> products_ = std::make_shared<LtProducts>();
-  std::shared_ptr<SparseScratch> sparse_scratch_ = std::make_shared<SparseScratch>();
+  std::shared_ptr<WideScratch> wide_scratch_ = std::make_shared<WideScratch>();
   std::map<const Norm*, DeviceNorm> norms_;
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
   std::unique_ptr<KvPool> kv_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "formats/trellis/trellis_code.h"
 #include "ops/cuda/blocks/block_weight.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/linear/layer_parts.h"
@@ -70,10 +71,14 @@ void CudaOps::prepare_plain(const LinearSet& set, UnitPacker& packer) {
     } else if (formats::is_block_sparse(scheme)) {
       layers.parts.push_back(LinearLayer::sparse(
           set, part, part + count,
-          {device_kernels(*schedules_), products_, sparse_scratch_, packer.pool()}));
+          {device_kernels(*schedules_), products_, wide_scratch_, packer.pool()}));
     } else if (formats::keeps_two_of_four(scheme)) {
       layers.parts.push_back(LinearLayer::two_of_four(set, part, part + count,
                                                       device_kernels(*schedules_), packer.pool()));
+    } else if (formats::has_trellis(scheme)) {
+      layers.parts.push_back(LinearLayer::trellis(
+          set, part, part + count, transforms.of(front),
+          {device_kernels(*schedules_), products_, wide_scratch_, packer.pool()}));
     } else {
       layers.parts.push_back(
           LinearLayer::packed(set, part, part + count, transforms.of(front), *schedules_, packer));
@@ -105,7 +110,7 @@ std::int64_t CudaOps::prepared_bytes() const {
       sum += part.bytes();
     }
   }
-  sum += sparse_scratch_->bytes();
+  sum += wide_scratch_->bytes();
   for (const auto& [data, buffer] : tables_) {
     sum += buffer->bytes();
   }

@@ -17,20 +17,23 @@
 #include "ops/cuda/linear/unit_segment.h"
 #include "ops/cuda/sparse/sparse_rows.h"
 #include "ops/cuda/sparse/sparse_tiles.h"
+#include "ops/cuda/trellis/trellis_products.h"
 #include "ops/cuda/two_of_four/kept_products.h"
 #include "ops/linear_kernel.h"
 
 namespace nibble::ops::cuda {
 
-/// What a kernel multiplies: a dense weight, block-sparse rows, two of each four weights, or
-/// segments of inputs whose weights lie in units (all of them, or the head and its INT8 tail).
+/// What a kernel multiplies: a dense weight, block-sparse rows, two of each four weights, trellis
+/// codes, or segments of inputs whose weights lie in units (all of them, or the head and its INT8
+/// tail).
 struct LayerWeights {
   DenseView dense;
   std::span<const UnitSegment> segments;
   const SparseRows* sparse = nullptr;
-  const SparseTiles* tiles = nullptr;     // block-sparse rows that come into its layout
-  const KeptWeights* kept = nullptr;      // of which two of each four are stored
-  LtProducts* products = nullptr;         // for dense ones, and block-sparse rows
+  const SparseTiles* tiles = nullptr;  // block-sparse rows that come into its layout
+  const KeptWeights* kept = nullptr;   // of which two of each four are stored
+  const TrellisWeights* trellis = nullptr;
+  LtProducts* products = nullptr;         // for dense ones, and what becomes float16
   const core::Fp16* half_bias = nullptr;  // of dense ones in float16: their bias, rounded to it
 };
 
@@ -47,7 +50,7 @@ struct RowReading {
 };
 
 /// A kernel of linear layers. Layouts belong to several of them: units to all but those of
-/// dense weights, of block-sparse rows and of two of each four weights.
+/// dense weights, of block-sparse rows, of two of each four weights and of trellis codes.
 struct LinearKernel {
   std::string_view name;
   /// Depends on the problem alone: no device is asked.

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "formats/trellis/trellis_code.h"
 #include "ops/cuda/fp8/fp8_kernel.h"
 #include "ops/cuda/linear/half_launches.h"
 
@@ -23,6 +24,8 @@ std::span<const LinearKernel> linear_kernels() {
       many_sparse_kernel(),   // of both, as float16 by cuBLASLt
       few_kept_kernel(),      // of two of each four weights
       many_kept_kernel(),
+      few_trellis_kernel(),   // of trellis codes
+      many_trellis_kernel(),  // of them as float16 by cuBLASLt
   };
   return kernels;
 }
@@ -50,6 +53,9 @@ Refusal layout_refusal(const formats::Scheme& scheme) {
   }
   if (formats::keeps_two_of_four(scheme)) {
     return Reason("two of each four weights are stored");
+  }
+  if (formats::has_trellis(scheme)) {
+    return Reason("weights are trellis codes");
   }
   return std::nullopt;
 }

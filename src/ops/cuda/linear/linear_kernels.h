@@ -15,6 +15,8 @@ LinearKernel many_sparse_kernel();   // sparse/, then dense/lt_products.h
 LinearKernel tiles_sparse_kernel();  // sparse/, of rows that keep the same groups in tiles
 LinearKernel few_kept_kernel();      // two_of_four/
 LinearKernel many_kept_kernel();
+LinearKernel few_trellis_kernel();   // trellis/
+LinearKernel many_trellis_kernel();  // trellis/, then dense/lt_products.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel int4_gemm_kernel();     // gemm/int4/
@@ -33,7 +35,8 @@ const PlannedProduct* planned_product(const LinearShape& shape);
 /// Why there is no cuBLASLt on the problem's device; empty: there is.
 std::string_view blas_lt_absence(const LayerProblem& problem);
 
-/// Why weights lie in no units: they are dense, block-sparse rows, or two of each four.
+/// Why weights lie in no units: they are dense, block-sparse rows, two of each four, or trellis
+/// codes.
 Refusal layout_refusal(const formats::Scheme& scheme);
 
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "formats/trellis/trellis_code.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -102,6 +103,8 @@ const Rule kRules[] = {
     {"int8-sym-row-2of4", "tttttttttt", "tttttttttt", "tttttttttt"},
     {"int8-sym-row-2of4-a8", "tttttttttt", "tttttttttt", "tttttttttt"},
     {"f16-2of4", "tttttttttt", "tttttttttt", "tttttttttt"},
+    {"trellis4-row", "tttttttttt", "tttttttttt", "tttttttttt"},
+    {"trellis2-row-hrow", "tttttttttt", "tttttttttt", "tttttttttt"},
 };
 
 TEST(LinearKernels, AreChosenByFormatAndTokens) {
@@ -124,6 +127,9 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   }
   if (formats::keeps_two_of_four(layer.linear.scheme)) {
     return medium && m > 8 ? "two-of-four-many" : "two-of-four-few";
+  }
+  if (formats::has_trellis(layer.linear.scheme)) {
+    return m > 64 ? "trellis-many" : "trellis-few";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;
@@ -190,6 +196,8 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
 
 TEST(LinearKernels, NoneLeftIsAnErrorThatNamesAllReasons) {
   EXPECT_THROW(choose_kernel(linear_kernels(), Layer("bf16-2of4", 64, true).of(1)), core::Error);
+  EXPECT_THROW(choose_kernel(linear_kernels(), Layer("trellis4-row-a8", 64, true).of(1)),
+               core::Error);
   const Layer layer("int4-sym-g128", kFewRows, false);
   try {
     choose_kernel(linear_kernels().subspan(2, 2), layer.of(1));
@@ -309,6 +317,9 @@ TEST(LinearKernels, WithoutCublasLtOursTakeAllTokens) {
     layer->plan.device.blas_lt_absence = [] { return std::string_view("no such file"); };
   }
   EXPECT_EQ(halves.kernel(512).name, "dense-few");
+  Layer trellis("trellis3-row", kFewRows, true);
+  trellis.plan.device.blas_lt_absence = halves.plan.device.blas_lt_absence;
+  EXPECT_EQ(trellis.kernel(512).name, "trellis-few");
   EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, rows in tiles of 16");
   EXPECT_EQ(floats.kernel(512).name, "dense");
   const auto answers = answers_of(linear_kernels(), floats.of(512));

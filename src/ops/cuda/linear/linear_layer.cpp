@@ -10,6 +10,7 @@
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
 #include "ops/cuda/sparse/tile_packer.h"
+#include "ops/cuda/trellis/trellis_packer.h"
 #include "ops/cuda/two_of_four/kept_packer.h"
 
 namespace nibble::ops::cuda {
@@ -144,7 +145,7 @@ LinearLayer LinearLayer::dense(const LinearSet& set, std::size_t first, std::siz
 }
 
 LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::size_t last,
-                                const SparseNeeds& needs) {
+                                const WideNeeds& needs) {
   const Linear& front = set.parts[first];
   LinearLayer layer;
   layer.layer_ = joint_problem(set, first, last);
@@ -201,6 +202,27 @@ LinearLayer LinearLayer::two_of_four(const LinearSet& set, std::size_t first, st
   return layer;
 }
 
+LinearLayer LinearLayer::trellis(const LinearSet& set, std::size_t first, std::size_t last,
+                                 std::shared_ptr<const DeviceTransform> transform,
+                                 const WideNeeds& needs) {
+  LinearLayer layer;
+  layer.layer_ = joint_problem(set, first, last);
+  layer.plan_.device = needs.device;
+  layer.products_ = needs.products;
+  layer.key_ = rounding_of(layer.layer_.scheme, 0, transform.get());
+  layer.transform_ = std::move(transform);
+  std::vector<formats::PackedWeight> weights;
+  for (std::size_t part = first; part < last; ++part) {
+    weights.push_back(set.parts[part].weight);
+  }
+  const UnitRows rows = rows_of(weights, layer.paired());
+  named(set.parts[first], [&] {
+    layer.set_bias(bias_of(set, first, last, rows));
+    layer.trellis_.emplace(pack_trellis(rows, needs.pool), needs.scratch);
+  });
+  return layer;
+}
+
 void LinearLayer::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
                            const Schedules& schedules, UnitPacker& packer) {
   if (layer_.scheme.inputs.tail == 0) {
@@ -248,6 +270,7 @@ std::int64_t LinearLayer::bytes() const {
   bytes += sparse_ ? sparse_->bytes() : 0;
   bytes += tiles_ ? tiles_->bytes() : 0;
   bytes += kept_ ? kept_->bytes() : 0;
+  bytes += trellis_ ? trellis_->bytes() : 0;
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -267,6 +290,7 @@ LayerWeights LinearLayer::weights() const {
           sparse_ ? &*sparse_ : nullptr,
           tiles_ ? &*tiles_ : nullptr,
           kept_ ? &*kept_ : nullptr,
+          trellis_ ? &*trellis_ : nullptr,
           products_.get(),
           half_bias_.empty() ? nullptr : half_bias_.as<core::Fp16>()};
 }

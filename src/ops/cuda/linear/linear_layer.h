@@ -20,17 +20,17 @@ struct DenseNeeds {
   bool exact = false;  // LinearProblem::exact
 };
 
-/// What block-sparse rows need beside their weights.
-struct SparseNeeds {
+/// What layers need beside their weights whose rows become float16 for many tokens.
+struct WideNeeds {
   DeviceKernels device;
   std::shared_ptr<LtProducts> products;
-  std::shared_ptr<SparseScratch> scratch;
+  std::shared_ptr<WideScratch> scratch;
   core::ThreadPool& pool;  // that packs them
 };
 
 /// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
-/// scheme in segments of their inputs, block-sparse rows, two of each four weights, or dense ones
-/// of one type. Adapters are not in it.
+/// scheme in segments of their inputs, block-sparse rows, two of each four weights, trellis
+/// codes, or dense ones of one type. Adapters are not in it.
 ///
 /// Which kernel computes m tokens the table says (linear_kernels.h). Behind it comes what products
 /// of codes leave out: zeros of activations times sums of the weights' rows, and the columns of
@@ -49,11 +49,16 @@ class LinearLayer {
 
   /// The same of block-sparse rows.
   static LinearLayer sparse(const LinearSet& set, std::size_t first, std::size_t last,
-                            const SparseNeeds& needs);
+                            const WideNeeds& needs);
 
   /// The same of weights of which two of each four are stored.
   static LinearLayer two_of_four(const LinearSet& set, std::size_t first, std::size_t last,
                                  const DeviceKernels& device, core::ThreadPool& pool);
+
+  /// The same of trellis codes, with one transform of the input (or none).
+  static LinearLayer trellis(const LinearSet& set, std::size_t first, std::size_t last,
+                             std::shared_ptr<const DeviceTransform> transform,
+                             const WideNeeds& needs);
 
   /// How m tokens are wanted.
   InputKey key(std::int64_t m) const;
@@ -101,6 +106,7 @@ class LinearLayer {
   std::optional<SparseRows> sparse_;
   std::optional<SparseTiles> tiles_;
   std::optional<KeptWeights> kept_;
+  std::optional<TrellisWeights> trellis_;
   DenseView dense_;
   std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;

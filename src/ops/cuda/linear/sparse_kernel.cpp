@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "ops/cuda/linear/half_launches.h"
+#include "ops/cuda/linear/wide_product.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
 #include "ops/cuda/sparse/sparse_tiles.h"
@@ -125,41 +126,29 @@ std::string many_schedule(const LayerProblem& problem) {
 }
 
 /// m tokens that are float16.
-void multiply_wide(const LayerWeights& weights, const core::Fp16* x, std::int64_t m,
-                   const GemmOutput& output, cudaStream_t stream) {
-  const bool tiles = weights.tiles != nullptr;
-  const std::int64_t n = tiles ? weights.tiles->view().n : weights.sparse->view().n;
-  const std::int64_t k = tiles ? weights.tiles->view().k : weights.sparse->view().k;
-  core::Fp16* const values = tiles ? weights.tiles->wide_rows() : weights.sparse->wide_rows();
-  const std::int64_t step = rows_at_once(n, k);
-  device::cuda::LtProduct product;
-  product.type = core::DType::kF16;
-  product.k = k;
-  product.m = m;
-  product.w = values;
-  product.x = x;
-  product.ldx = padded_columns(k);
-  product.type_of_y = core::DType::kF32;
-  product.ldy = output.stride;
-  product.adds = output.adds;
-  for (std::int64_t row = 0; row < n; row += step) {
-    product.n = std::min(step, n - row);
-    product.y = output.y + row;
-    product.bias = output.bias == nullptr ? nullptr : output.bias + row;
-    if (tiles) {
-      widen_tiles(weights.tiles->view(), row, product.n, values, stream);
-    } else {
-      widen_rows(weights.sparse->view(), row, product.n, values, stream);
-    }
-    weights.products->multiply(product, stream);
+void multiply_stored(const LayerWeights& weights, const core::Fp16* x, std::int64_t m,
+                     const GemmOutput& output, cudaStream_t stream) {
+  if (weights.tiles != nullptr) {
+    const TilesView& view = weights.tiles->view();
+    core::Fp16* const values = weights.tiles->wide_rows();
+    return multiply_wide({weights.products, view.n, view.k, values}, x, m, output, stream,
+                         [&](std::int64_t first, std::int64_t rows) {
+                           widen_tiles(view, first, rows, values, stream);
+                         });
   }
+  const SparseView& view = weights.sparse->view();
+  core::Fp16* const values = weights.sparse->wide_rows();
+  multiply_wide({weights.products, view.n, view.k, values}, x, m, output, stream,
+                [&](std::int64_t first, std::int64_t rows) {
+                  widen_rows(view, first, rows, values, stream);
+                });
 }
 
 void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream) {
   require_unpaired(output, problem.linear.n);
   if (problem.linear.scheme.activation.is_float()) {
-    return multiply_wide(weights, x.target.values, x.m, output, stream);
+    return multiply_stored(weights, x.target.values, x.m, output, stream);
   }
   core::Fp16* const values = weights.sparse->wide_inputs();
   for (std::int64_t token = 0; token < x.m; token += kWideTokens) {
@@ -167,7 +156,7 @@ void run_many(const LayerProblem& problem, const LayerWeights& weights, const Li
     widen_codes(x.target, token, m, problem.linear.k, values, stream);
     GemmOutput part = output;
     part.y += token * output.stride;
-    multiply_wide(weights, values, m, part, stream);
+    multiply_stored(weights, values, m, part, stream);
   }
 }
 

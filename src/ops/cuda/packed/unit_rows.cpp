@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "formats/trellis/trellis_code.h"
 #include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {
@@ -49,7 +50,7 @@ int unit_bits(const formats::Scheme& scheme, const UnitFormat& format) {
 
 bool wants_units(const formats::Scheme& scheme) {
   return !formats::is_dense(scheme) && !formats::is_block_sparse(scheme) &&
-         !formats::keeps_two_of_four(scheme);
+         !formats::keeps_two_of_four(scheme) && !formats::has_trellis(scheme);
 }
 
 bool has_units(const formats::Scheme& scheme) {

@@ -19,7 +19,7 @@ namespace nibble::ops::cuda {
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
 /// Whether weights of the scheme are to lie in units: all compressed ones but block-sparse
-/// rows and those of which two of each four are stored.
+/// rows, trellis codes and those of which two of each four are stored.
 bool wants_units(const formats::Scheme& scheme);
 
 /// Whether unit_format_of() knows the scheme.

@@ -1,6 +1,5 @@
 #include "ops/cuda/sparse/sparse_rows.h"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -12,18 +11,10 @@ namespace {
 using device::cuda::Buffer;
 
 constexpr std::int64_t kHalf = 2;
-constexpr std::int64_t kWideBytes = 32 << 20;
-constexpr std::int64_t kRowStep = 128;
 
 }  // namespace
 
-std::int64_t rows_at_once(std::int64_t n, std::int64_t k) {
-  const std::int64_t fit = kWideBytes / (k * kHalf) / kRowStep * kRowStep;
-  const std::int64_t all = (n + kRowStep - 1) / kRowStep * kRowStep;
-  return std::clamp(fit, kRowStep, all);
-}
-
-SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch,
+SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> scratch,
                        std::int64_t wide_tokens)
     : units_(Buffer::of<std::byte>(packed.units)),
       shares_(Buffer::of<SparseShare>(packed.shares)),

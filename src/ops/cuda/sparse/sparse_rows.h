@@ -7,6 +7,7 @@
 
 #include "core/float16.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/linear/wide_rows.h"
 #include "ops/cuda/sparse/sparse_layout.h"
 
 namespace nibble::ops::cuda {
@@ -28,34 +29,13 @@ struct SparseView {
 /// Tokens whose codes become float16 at once.
 inline constexpr std::int64_t kWideTokens = 2048;
 
-/// Memory for what many tokens want as float16, rows and inputs, which all layers of a stream
-/// share.
-class SparseScratch {
- public:
-  void reserve(std::int64_t bytes) {
-    if (buffer_.bytes() < bytes) {
-      buffer_ = device::cuda::Buffer();
-      buffer_ = device::cuda::Buffer(bytes);
-    }
-  }
-  std::byte* data() const { return buffer_.data(); }
-  std::int64_t bytes() const { return buffer_.bytes(); }
-
- private:
-  device::cuda::Buffer buffer_;
-};
-
-/// Rows that are widened at once, a multiple of 128: at most 32 MB, which the L2 cache holds, as
-/// far as 128 rows leave that choice.
-std::int64_t rows_at_once(std::int64_t n, std::int64_t k);
-
 /// The weights of a layer, and memory to widen some of their rows.
 class SparseRows {
  public:
   SparseRows() = default;
   /// Uploads. `scratch` may be null, where nothing is widened; else it gets room for
   /// rows_at_once(), and for so many inputs. Throws kOutOfMemory.
-  SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch,
+  SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> scratch,
              std::int64_t wide_tokens = 0);
 
   const SparseView& view() const { return view_; }
@@ -72,7 +52,7 @@ class SparseRows {
   device::cuda::Buffer pieces_;
   device::cuda::Buffer stream_rows_;
   SparseView view_;
-  std::shared_ptr<SparseScratch> scratch_;
+  std::shared_ptr<WideScratch> scratch_;
 };
 
 }  // namespace nibble::ops::cuda

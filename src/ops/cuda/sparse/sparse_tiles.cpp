@@ -7,7 +7,7 @@
 
 namespace nibble::ops::cuda {
 
-SparseTiles::SparseTiles(const PackedTiles& packed, std::shared_ptr<SparseScratch> scratch)
+SparseTiles::SparseTiles(const PackedTiles& packed, std::shared_ptr<WideScratch> scratch)
     : units_(device::cuda::Buffer::of<std::byte>(packed.units)),
       first_units_(device::cuda::Buffer::of<std::int32_t>(packed.first_units)),
       scratch_(std::move(scratch)) {

@@ -26,7 +26,7 @@ struct TilesView {
 class SparseTiles {
  public:
   /// Uploads. `scratch`: as that of SparseRows. Throws kOutOfMemory.
-  SparseTiles(const PackedTiles& packed, std::shared_ptr<SparseScratch> scratch);
+  SparseTiles(const PackedTiles& packed, std::shared_ptr<WideScratch> scratch);
 
   const TilesView& view() const { return view_; }
   std::int64_t bytes() const { return units_.bytes() + first_units_.bytes(); }
@@ -37,7 +37,7 @@ class SparseTiles {
   device::cuda::Buffer units_;
   device::cuda::Buffer first_units_;
   TilesView view_;
-  std::shared_ptr<SparseScratch> scratch_;
+  std::shared_ptr<WideScratch> scratch_;
 };
 
 /// The most tokens of a launch.
