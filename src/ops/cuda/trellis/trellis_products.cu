@@ -68,16 +68,19 @@ __global__ void __launch_bounds__(kProductThreads, kColumns <= 2 ? kBlocksPerMul
   find_tokens(a.product, lane / 4, 4 * (lane % 4), tokens);
   for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles; tile += step) {
     float c[kColumns][4] = {};
+    const std::uint32_t* from = address(tile, warp);
     for (int unit = warp; unit < a.units; unit += kProductWarps) {
       const LaneRuns<kBits> now = next;
+      from += kProductWarps * trellis_unit_words(kBits);
       if (unit + kProductWarps < a.units) {
-        next.load(address(tile, unit + kProductWarps), lane);
-      } else if (tile + step < a.tiles) {
-        next.load(address(tile + step, warp), lane);
+        next.load(from, lane);
       }
       for_each_run<kBits>(now, lane, table, [&](int run, const LaneValues& values) {
         multiply_run(values, tokens, unit * kTrellisUnitInputs + run * kTrellisInputs, c);
       });
+    }
+    if (tile + step < a.tiles && warp < a.units) {
+      next.load(address(tile + step, warp), lane);
     }
     const TileRows rows = tile_rows(tile, a.weight.pairs);
     const auto row_of = [&](int at) {
