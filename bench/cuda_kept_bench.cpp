@@ -10,12 +10,12 @@
 
 #include "core/random.h"
 #include "core/threads.h"
+#include "cuda_layers.h"
 #include "device/cuda/blas_lt.h"
 #include "device/cuda_devices.h"
 #include "formats/format.h"
 #include "measure.h"
-#include "ops/cuda/schedules/choose_schedules.h"
-#include "ops/cuda/schedules/linear_trial.h"
+#include "ops/cuda/schedules/linear_shape.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/two_of_four/kept_gemm.h"
 #include "ops/cuda/two_of_four/kept_packer.h"
@@ -53,19 +53,6 @@ constexpr Format kFormats[] = {
     {"int4-sym-row-2of4-a8", CodeKind::kInt4, true, GemmInputs::kInt8},
     {"int4-sym-g128-2of4-a8", CodeKind::kInt4, false, GemmInputs::kInt8},
 };
-
-/// Repeated from some place on.
-std::vector<core::Fp16> random_halves(std::int64_t count) {
-  constexpr std::int64_t kPattern = 1 << 20;
-  core::Random random(1);
-  std::vector<core::Fp16> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[static_cast<std::size_t>(i)] = i < kPattern
-                                              ? core::to_fp16(random.normal())
-                                              : values[static_cast<std::size_t>(i - kPattern)];
-  }
-  return values;
-}
 
 std::vector<std::int8_t> random_codes(std::int64_t count) {
   core::Random random(3);
@@ -106,15 +93,7 @@ double dense_units_seconds(const Format& format, const Shape& shape) {
                                         shape.n,
                                         shape.k,
                                         ""};
-  const auto candidates = linear_candidates(layer, device::current_cuda_device().multiprocessors);
-  const ops::cuda::LinearTrial trial(layer, shape.m);
-  if (!candidates.medium.empty() && layer.is_medium(shape.m)) {
-    return trial.medium(shape.m, candidates.medium.front());
-  }
-  if (shape.m <= ops::cuda::max_small_batch(layer.format, layer.digits())) {
-    return trial.few_tokens(shape.m, candidates.built_in_few);
-  }
-  return trial.gemm(shape.m, candidates.built_in_plan(shape.m));
+  return built_in_seconds(layer, shape.m);
 }
 
 /// Inputs of one shape, as float16 or as codes, and results.
@@ -135,21 +114,11 @@ struct Arrays {
   Buffer y;
 };
 
-/// As many copies as no cache holds.
-std::vector<ops::cuda::KeptWeights> copies_of(const ops::cuda::PackedKept& packed) {
-  constexpr std::int64_t kCaches = 4;
-  std::vector<ops::cuda::KeptWeights> copies;
-  copies.emplace_back(packed);
-  while (std::ssize(copies) * copies.front().bytes() <
-         kCaches * device::current_cuda_device().l2_bytes) {
-    copies.emplace_back(packed);
-  }
-  return copies;
-}
-
 void run_shape(const Format& format, const Shape& shape, bool all_plans) {
   const Arrays arrays(format, shape);
-  const auto copies = copies_of(repeated(formats::parse_scheme(format.scheme), shape.n, shape.k));
+  const ops::cuda::PackedKept packed =
+      repeated(formats::parse_scheme(format.scheme), shape.n, shape.k);
+  const auto copies = copies_of([&] { return ops::cuda::KeptWeights(packed); });
   const ops::cuda::KeptForm& form = copies.front().view().form;
   const auto bytes = static_cast<double>(copies.front().bytes());
   const auto view = [&](int turn) -> const ops::cuda::KeptView& {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/random.h"
+#include "cuda_layers.h"
 #include "device/cuda_devices.h"
 #include "measure.h"
-#include "ops/cuda/schedules/choose_schedules.h"
-#include "ops/cuda/schedules/linear_trial.h"
+#include "ops/cuda/schedules/linear_shape.h"
 #include "ops/cuda/trellis/trellis_products.h"
 #include "timed_launches.h"
 
@@ -47,15 +47,6 @@ ops::cuda::PackedTrellis random_weight(int bits, const Shape& shape) {
   return packed;
 }
 
-std::vector<core::Fp16> random_halves(std::int64_t count) {
-  core::Random random(2);
-  std::vector<core::Fp16> values(static_cast<std::size_t>(count));
-  for (core::Fp16& value : values) {
-    value = core::to_fp16(random.normal());
-  }
-  return values;
-}
-
 /// By the kernel that such a layer takes, as built in.
 double integer_seconds(const Format& format, const Shape& shape) {
   const ops::cuda::LinearShape layer = {{format.integers, ops::cuda::ScaleKind::kF16, 1},
@@ -65,31 +56,12 @@ double integer_seconds(const Format& format, const Shape& shape) {
                                         shape.n,
                                         shape.k,
                                         ""};
-  const auto candidates = linear_candidates(layer, device::current_cuda_device().multiprocessors);
-  const ops::cuda::LinearTrial trial(layer, shape.m);
-  if (!candidates.medium.empty() && layer.is_medium(shape.m)) {
-    return trial.medium(shape.m, candidates.medium.front());
-  }
-  if (shape.m <= ops::cuda::max_small_batch(layer.format, layer.digits())) {
-    return trial.few_tokens(shape.m, candidates.built_in_few);
-  }
-  return trial.gemm(shape.m, candidates.built_in_plan(shape.m));
-}
-
-/// As many copies as no cache holds.
-std::vector<ops::cuda::TrellisWeights> copies_of(const ops::cuda::PackedTrellis& packed) {
-  constexpr std::int64_t kCaches = 4;
-  std::vector<ops::cuda::TrellisWeights> copies;
-  copies.emplace_back(packed, nullptr);
-  while (std::ssize(copies) * copies.front().bytes() <
-         kCaches * device::current_cuda_device().l2_bytes) {
-    copies.emplace_back(packed, nullptr);
-  }
-  return copies;
+  return built_in_seconds(layer, shape.m);
 }
 
 void run_shape(const Format& format, const Shape& shape) {
-  const auto copies = copies_of(random_weight(format.bits, shape));
+  const ops::cuda::PackedTrellis packed = random_weight(format.bits, shape);
+  const auto copies = copies_of([&] { return ops::cuda::TrellisWeights(packed, nullptr); });
   const std::int64_t ldx = ops::cuda::padded_columns(shape.k);
   const Buffer x = Buffer::of<core::Fp16>(random_halves(shape.m * ldx));
   const Buffer y(std::int64_t{shape.m} * shape.n * 4);
