@@ -7,7 +7,12 @@ def tables(results):
     found = {}
     rows = read(results / "tuning.jsonl")
     for model in {row["model"] for row in rows}:
-        found[f"tuning/{model}"] = decoders([row for row in rows if row["model"] == model])
+        own = [row for row in rows if row["model"] == model]
+        if all("steps" in row for row in own):
+            for name, table in (("", stages), ("one-shot/", one_shot), ("tried/", tried)):
+                found[f"tuning/{name}{model}"] = table(own)
+        else:
+            found[f"tuning/{model}"] = decoders(own)
     students = read(results / "students.jsonl")
     for task in {row["task"] for row in students}:
         found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
@@ -31,6 +36,69 @@ def decoders(rows):
     body = [[f"`{row['recipe']}`", row["stage"], f"{row['bits']:.3f}",
              *(f"{row['perplexity'][text]:.2f}" for text in texts), *(str(row.get(name, "")) for name in costs)] for row in rows]
     return markdown(["recipe", "training", "bits/weight", *texts, *costs.values()], body)
+
+
+def chosen(runs):
+    """Of the runs of one recipe, by their steps, the longest; of several, the one with the lowest perplexity of the held-out text."""
+    longest = max(map(len, runs))
+    return min((steps for steps in runs if len(steps) == longest), key=lambda steps: runs[steps]["held_out"])
+
+
+def by_bits(rows):
+    """The rows of each recipe, the largest first."""
+    recipes = {}
+    for row in sorted(rows, key=lambda row: (-row["bits"], row["recipe"])):
+        recipes.setdefault(row["recipe"], []).append(row)
+    return recipes
+
+
+def added(row, original, text):
+    return f"+{100 * (row['perplexity'][text] / original['perplexity'][text] - 1):.1f} %" if row is not original else ""
+
+
+def stages(rows):
+    """A row for each recipe that bench/measure_tuning.py trained in both stages: perplexity on each text in one shot and behind each
+    stage of the run that was chosen, and what the last adds to that of the original."""
+    texts, known = list(rows[0]["perplexity"]), {tuple(row["steps"]): row for row in rows}
+    original = next(row for row in rows if row["recipe"] == "original")
+    body = [["`original`", f"{original['bits']:.3f}", *(cell for text in texts for cell in (f"{original['perplexity'][text]:.2f}", "", "", ""))]]
+    for recipe, own in by_bits(rows).items():
+        last = chosen({tuple(row["steps"]): row for row in own})
+        run = [known[last[:count]] for count in range(2, len(last) + 1)]
+        if len(run) == 3:
+            body.append([f"`{recipe}`", f"{run[0]['bits']:.3f}",
+                         *(cell for text in texts for cell in (*(f"{row['perplexity'][text]:.2f}" for row in run),
+                                                               added(run[-1], original, text)))])
+    names = ["`bqpo`", "then `e2e-oqp`", "adds"]
+    return markdown(["recipe", "bits/weight", *(name for text in texts for name in (f"{text}, one shot", *names))], body)
+
+
+def one_shot(rows):
+    """A row for each recipe before training: perplexity on each text, and what it adds to that of the original."""
+    texts = list(rows[0]["perplexity"])
+    original = next(row for row in rows if row["recipe"] == "original")
+    body = [[f"`{row['recipe']}`", f"{row['bits']:.3f}",
+             *(cell for text in texts for cell in (f"{row['perplexity'][text]:.2f}", added(row, original, text)))]
+            for own in by_bits(rows).values() for row in own if len(row["steps"]) == 2]
+    return markdown(["recipe", "bits/weight", *(name for text in texts for name in (text, "adds"))], body)
+
+
+def tried(rows):
+    """A row for each stage of each run of bench/measure_tuning.py: its options, what the held-out text says, and what it cost."""
+    body = []
+    for row in sorted((row for row in rows if len(row["steps"]) > 2), key=lambda row: (-row["bits"], row["recipe"], row["steps"])):
+        *before, last = map(stage_options, row["steps"][2:])
+        body.append([f"`{row['recipe']}`", "".join(f"{stage}, then " for stage in before) + last, str(row["windows"]),
+                     f"{row['held_out']:.2f}", f"{row['seconds']:.0f}", str(row["megabytes"])])
+    return markdown(["recipe", "stages", "windows", "held out", "seconds", "peak MB"], body)
+
+
+def stage_options(step):
+    """ "bqpo,lr=1e-3,text=written+mixed" as a page has it."""
+    stage, *options = step.split(",")
+    texts = [option.removeprefix("text=").replace("+", " and ") + " text" for option in options if option.startswith("text=")]
+    words = [stage, *(f"--{option.replace('=', ' ')}" for option in options if not option.startswith("text="))]
+    return ", ".join([f"`{' '.join(words)}`", *texts])
 
 
 def encoders(rows):
