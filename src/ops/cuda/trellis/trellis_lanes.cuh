@@ -84,14 +84,7 @@ struct LaneRuns {
 struct LaneValues {
   std::uint32_t words[kLaneWeights];
 
-  /// The left operand of a product, of even weights (0) or of odd ones (1).
-  __device__ __forceinline__ void half_operand(int odd, std::uint32_t (&a)[4]) const {
-    a[0] = words[odd];
-    a[1] = words[4 + odd];
-    a[2] = words[2 + odd];
-    a[3] = words[6 + odd];
-  }
-  /// The left operand of all.
+  /// The left operand of a product.
   __device__ __forceinline__ void operand(std::uint32_t (&a)[4]) const {
     a[0] = words[0] | words[1];
     a[1] = words[4] | words[5];

@@ -22,25 +22,16 @@ struct Arguments {
   int units;  // of a tile
 };
 
-/// c += the products of a run with x, the inputs of the lane's token.
+/// c += the products of a run with x, the inputs of the lane's tokens.
 template <int kColumns>
 __device__ __forceinline__ void multiply_run(const LaneValues& values, const core::Fp16* const* x,
                                              int input, float (&c)[kColumns][4]) {
   std::uint32_t w[4];
-  if constexpr (kColumns == 1) {  // tensor cores have time, and instructions decide
-    const uint2 inputs = *reinterpret_cast<const uint2*>(x[0] + input);
+  values.operand(w);
 #pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-      values.half_operand(odd, w);
-      mma_f16(c[0], w, inputs.x, inputs.y);
-    }
-  } else {
-    values.operand(w);
-#pragma unroll
-    for (int column = 0; column < kColumns; ++column) {
-      const uint2 inputs = *reinterpret_cast<const uint2*>(x[column] + input);
-      mma_f16(c[column], w, inputs.x, inputs.y);
-    }
+  for (int column = 0; column < kColumns; ++column) {
+    const uint2 inputs = *reinterpret_cast<const uint2*>(x[column] + input);
+    mma_f16(c[column], w, inputs.x, inputs.y);
   }
 }
 
@@ -68,19 +59,16 @@ __global__ void __launch_bounds__(kProductThreads, kColumns <= 2 ? kBlocksPerMul
   find_tokens(a.product, lane / 4, 4 * (lane % 4), tokens);
   for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles; tile += step) {
     float c[kColumns][4] = {};
-    const std::uint32_t* from = address(tile, warp);
     for (int unit = warp; unit < a.units; unit += kProductWarps) {
       const LaneRuns<kBits> now = next;
-      from += kProductWarps * trellis_unit_words(kBits);
       if (unit + kProductWarps < a.units) {
-        next.load(from, lane);
+        next.load(address(tile, unit + kProductWarps), lane);
+      } else if (tile + step < a.tiles) {
+        next.load(address(tile + step, warp), lane);
       }
       for_each_run<kBits>(now, lane, table, [&](int run, const LaneValues& values) {
         multiply_run(values, tokens, unit * kTrellisUnitInputs + run * kTrellisInputs, c);
       });
-    }
-    if (tile + step < a.tiles && warp < a.units) {
-      next.load(address(tile + step, warp), lane);
     }
     const TileRows rows = tile_rows(tile, a.weight.pairs);
     const auto row_of = [&](int at) {
