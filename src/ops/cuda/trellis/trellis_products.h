@@ -55,7 +55,7 @@ struct TrellisProblem : HalfProduct {
 /// a tile. Each lane looks values up in a copy of the book that its bank of shared memory has for
 /// itself: no lane waits for another. Values are integers, which float16 holds exactly; sums are
 /// float32, those of the warps are added in their order, and scales come last. A token's result is
-/// the same in every batch of up to kMostTrellisTokens. Reads
+/// the same in every batch of up to 8 tokens, and in every batch of 9 to kMostTrellisTokens. Reads
 /// the weight at once and all else after the kernels before it in the stream have ended
 /// (dependent_launch.cuh). Needs sm_80. Throws kFailed for another number of tokens.
 void trellis_products(const TrellisProblem& problem, cudaStream_t stream);
