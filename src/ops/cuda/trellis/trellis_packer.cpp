@@ -8,7 +8,7 @@ namespace nibble::ops::cuda {
 namespace {
 
 static_assert(formats::kRunRows == kTrellisRows && formats::kRunInputs == kTrellisInputs);
-static_assert(formats::kRunWeights == kTrellisLanes * kLaneWeights);
+static_assert(formats::kRunWeights == std::int64_t{kTrellisLanes} * kLaneWeights);
 static_assert(formats::run_place(1, 0) == 4 && formats::run_place(2, 0) == kLaneWeights,
               "two rows of four inputs follow one another");
 
@@ -24,7 +24,7 @@ std::uint32_t own_of(const std::uint8_t* run, int bits, int lane) {
 }
 
 /// Adds a lane's own bits of a run to its words, which stand `step` apart.
-void put_own(std::uint32_t own, int bits, int run, std::uint32_t* words, int step) {
+void put_own(std::uint32_t own, int bits, int run, std::uint32_t* words, std::int64_t step) {
   if (bits == 4) {
     words[run * step] = own;
   } else if (bits == 2) {
