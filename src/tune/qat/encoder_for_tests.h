@@ -11,40 +11,39 @@
 
 namespace nibble::tune {
 
-/// A small BERT with a head of three labels (tests/families).
+/// A model of tests/families.
+inline std::shared_ptr<models::Model> model_of_family(const char* name) {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / name);
+}
+
+/// A small BERT with a head of three labels.
 inline std::shared_ptr<models::Model> small_encoder() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "bert-texts");
+  return model_of_family("bert-texts");
 }
 
 /// A small BART, with 2 and 3 layers of other heads.
 inline std::shared_ptr<models::Model> small_encoder_decoder() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "bart");
+  return model_of_family("bart");
 }
 
 /// A small mBART: its norms stand before the layers, and its embedding is scaled.
 inline std::shared_ptr<models::Model> small_pre_norm_encoder_decoder() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "mbart");
+  return model_of_family("mbart");
 }
 
 /// A small Llama with two layers, grouped queries and a rotary embedding.
 inline std::shared_ptr<models::Model> small_decoder() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "llama");
+  return model_of_family("llama");
 }
 
 /// A small GPT-2: learned positions, biases, and the output layer is the token table.
 inline std::shared_ptr<models::Model> small_gpt2() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "gpt2");
+  return model_of_family("gpt2");
 }
 
 /// A small OPT whose norms stand behind its layers.
 inline std::shared_ptr<models::Model> small_post_norm_decoder() {
-  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
-                            "opt-post-norm");
+  return model_of_family("opt-post-norm");
 }
 
 /// Round to nearest by one scheme for all layers.

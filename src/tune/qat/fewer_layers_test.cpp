@@ -87,8 +87,7 @@ TEST(FewerLayers, MakeTheDecoderOfTheseBlocks) {
 
 // config.json tells which layers see a window only.
 TEST(FewerLayers, AreNotLeftOutWhereLayersAttendOtherwise) {
-  const auto folder = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
-  const auto model = models::open_model(folder / "gemma3-text");
+  const auto model = model_of_family("gemma3-text");
   io::expect_error(core::ErrorKind::kUsage, {"several kinds of attention"}, [&] {
     (void)with_layers(*model, {{}, {0}});
   });
