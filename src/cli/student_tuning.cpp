@@ -41,8 +41,7 @@ void StudentTuning::add(CLI::App& app) {
       ->needs(prune);
   app.add_option("--layers", layers_,
                  "Of encoders and decoders: layers of the student, which begins as so many of the "
-                 "model's, every "
-                 "other one where they are half of them (default: all)")
+                 "model's, every other one where they are half of them (default: all)")
       ->check(CLI::PositiveNumber);
   app.add_option("--encoder-layers", stacks_.encoder,
                  "The same of the encoder of an encoder-decoder")

@@ -1,4 +1,10 @@
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "cli/tuning_texts.h"
+#include "engine/runner.h"
 #include "eval/perplexity.h"
 #include "tune/window_batches.h"
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compress/calibration/calibration.h"
+#include "tune/tuning_options.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -21,7 +22,7 @@ class WindowOptions {
   compress::CalibrationOptions read() const;
 
  private:
-  compress::CalibrationOptions options_{{}, 128, 512, 0, 0};
+  compress::CalibrationOptions options_ = tune::TuningOptions().calibration;
   std::vector<std::string> calib_;
 };
 
