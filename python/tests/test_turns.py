@@ -165,8 +165,8 @@ class TurnsTest(unittest.TestCase):
         first = self.held()
         self.turns.submit(*COMPLETIONS[0], refuse)
         stays = Asked(self.turns, *COMPLETIONS[1])
-        self.turns.leave(first.request)
-        with self.assertLogs("nibble"):
+        with self.assertLogs("nibble"):  # opened before the two can begin
+            self.turns.leave(first.request)
             self.assertEqual(stays.items()[0]["usage"]["completion_tokens"], 12)
 
     def test_closing_ends_what_runs(self):
