@@ -32,9 +32,6 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (problem.named != nullptr && std::string_view(problem.named->name) != variant.name) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
-  if (problem.named == nullptr && variant.only_when_named) {
-    return Reason("it is taken only where NIBBLE_ISA asks for it");
-  }
   return epilogue_refusal(problem.linear.epilogue);
 }
 

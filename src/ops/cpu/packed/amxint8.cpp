@@ -12,7 +12,12 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kFewTokens = 4;  // an A tile would be mostly empty: left to AVX-512
+/// Tokens from which tile registers are faster than AVX-512, as measured
+/// (docs/experiments/cpu-linear-layers.md): fewer leave most of an A tile empty, and the sums of
+/// small groups are scaled more often than they are multiplied.
+std::int64_t fewest_tokens(const TiledWeight& w) {
+  return w.group_inputs < 2 * kUnit ? 32 : 16;
+}
 
 struct HardwareTiles {
   static NIBBLE_INLINE void configure(const AmxConfig& config) {
@@ -52,7 +57,7 @@ bool may_use_tiles() {
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant few = avx512vbmi_variant();
-  if (x.m <= kFewTokens) {
+  if (x.m < fewest_tokens(w)) {
     return few.run(w, x, begin, end, y, ldy);
   }
   run_amx<HardwareTiles, Lanes512>(w, x, begin, end, y, ldy);
@@ -91,9 +96,7 @@ Variant amxint8_variant() {
   variant.runs_here = [] { return cpu_features().amxint8 && may_use_tiles(); };
   variant.run = run;
   variant.multiply_registers = multiply_registers;
-  variant.direct_rows = kFewTokens;
   variant.block_tokens = amx_block_tokens;
-  variant.only_when_named = true;
   return variant;
 }
 

@@ -477,10 +477,10 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
 }
 
-TEST(Variants, WhatMustBeNamedIsNotChosenOtherwise) {
-  EXPECT_FALSE(choose_variant(nullptr).only_when_named);
-  for (const Variant& variant : variants()) {
-    EXPECT_EQ(variant.only_when_named, std::string(variant.name) == "amxint8") << variant.name;
+TEST(Variants, NoneAfterTheChosenOneRunsHere) {
+  const std::ptrdiff_t chosen = &choose_variant(nullptr) - variants().data();
+  for (const Variant& variant : variants().subspan(static_cast<std::size_t>(chosen) + 1)) {
+    EXPECT_FALSE(variant.runs_here()) << variant.name;
   }
 }
 

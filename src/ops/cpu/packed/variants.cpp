@@ -28,7 +28,7 @@ const Variant& choose_variant(const char* name) {
   for (const Variant& variant : variants()) {
     const bool runs = variant.runs_here();
     if (runs) {
-      best = variant.only_when_named ? best : &variant;
+      best = &variant;
       here += (here.empty() ? "" : ", ") + std::string(variant.name);
     }
     if (wanted != variant.name) {

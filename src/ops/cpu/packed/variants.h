@@ -48,7 +48,6 @@ struct Variant {
   /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
-  bool only_when_named = false;  // never chosen but by its name
   /// The one tile of `w`, an integer weight in groups of kHalfUnit, with at most direct_rows rows
   /// of codes, where it lies; null: activations are brought together for `run`.
   void (*run_kept)(const TiledWeight& w, const TiledInput&, const KeptGroups&, float* y,
@@ -71,7 +70,7 @@ Variant neon_i8mm_variant();
 /// All variants of this build, slowest first.
 std::span<const Variant> variants();
 
-/// The fastest variant that runs here and may be chosen, or the one that NIBBLE_ISA names. Throws
+/// The fastest variant that runs here, or the one that NIBBLE_ISA names. Throws
 /// kUsage when NIBBLE_ISA is not a name, or names one that this machine cannot run.
 const Variant& active_variant();
 
