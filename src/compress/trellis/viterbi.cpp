@@ -12,6 +12,8 @@ namespace nibble::compress {
 namespace {
 
 constexpr std::int64_t kAround = 40;  // weights on each side of where a circle is closed
+// Targets beyond it are taken as it: the errors of the others would drown in their squares.
+constexpr float kFarthestTarget = 1024;
 
 Trellis make_trellis(int bits) {
   Trellis trellis{bits, formats::kTrellisStateBits, {}};
@@ -32,9 +34,10 @@ class FloatCosts final : public PathCosts {
         best_(groups_) {}
 
   void begin(float target, std::int64_t allowed) override {
+    const float near = std::clamp(target, -kFarthestTarget, kFarthestTarget);
     for (std::uint32_t state = 0; state < trellis_.states(); ++state) {
       const bool open = allowed < 0 || state >> trellis_.bits == allowed;
-      costs_[state] = open ? error_of(state, target) : std::numeric_limits<float>::infinity();
+      costs_[state] = open ? error_of(state, near) : std::numeric_limits<float>::infinity();
     }
   }
 
@@ -49,8 +52,9 @@ class FloatCosts final : public PathCosts {
         came_from[group] = better ? static_cast<std::uint8_t>(upper) : came_from[group];
       }
     }
+    const float near = std::clamp(target, -kFarthestTarget, kFarthestTarget);
     for (std::uint32_t state = 0; state < trellis_.states(); ++state) {
-      costs_[state] = best_[state >> trellis_.bits] + error_of(state, target);
+      costs_[state] = best_[state >> trellis_.bits] + error_of(state, near);
     }
   }
 

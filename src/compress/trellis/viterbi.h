@@ -25,7 +25,8 @@ struct Trellis {
 const Trellis& code_trellis(int bits);
 
 /// Steps over all states of one trellis: `costs` are those of the best paths up to some weight, one
-/// for each state. Two implementations: floats, and integers of 16 bits with AVX-512.
+/// for each state. Two implementations: floats, and integers of 16 bits with AVX-512. Both take
+/// targets far beyond all values, infinite ones too, as nearer ones.
 class PathCosts {
  public:
   virtual ~PathCosts() = default;

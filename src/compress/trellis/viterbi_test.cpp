@@ -138,14 +138,16 @@ TEST(Viterbi, IntegersFindPathsAsGoodAsFloatsDo) {
 
 TEST(Viterbi, TargetsBeyondAllValuesGetTheLargest) {
   const Trellis& trellis = code_trellis(4);
-  Viterbi viterbi(trellis, formats::kRunWeights, fastest_costs(trellis));
   std::vector<float> targets(formats::kRunWeights, 0.0f);
   targets[100] = 1e30f;
   targets[200] = -std::numeric_limits<float>::infinity();
   std::vector<std::uint16_t> states(formats::kRunWeights);
-  viterbi.encode(targets, states);
-  EXPECT_GT(trellis.values[states[100]], 80);
-  EXPECT_LT(trellis.values[states[200]], -80);
+  for (const auto& costs_of : {float_costs, fastest_costs}) {
+    Viterbi viterbi(trellis, formats::kRunWeights, costs_of(trellis));
+    viterbi.encode(targets, states);
+    EXPECT_GT(trellis.values[states[100]], 80);
+    EXPECT_LT(trellis.values[states[200]], -80);
+  }
 }
 
 }  // namespace
