@@ -6,7 +6,8 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
-Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind; learned
+Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind, also
+"-a4g128c0.9", "-h128" and "-tail128" (Atom: the last inputs of a random order in INT8); learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
 "int<bits>-asym-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
 "int<bits>-sym-g<N>-s8"; two of each four weights, "-2of4" behind integers of 4 or 8 bits (and before "-a8"), or "f16-2of4"; or "bf16". The tokenizer is that of MODEL; its ids
@@ -21,7 +22,8 @@ import struct
 
 import numpy as np
 
-SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-2of4)?(-a[48])?$")
+SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-2of4)?"
+                    r"(-a[348](?:g\d+)?(?:c0\.\d+)?(?:-h(?:\d+|row))?(?:-tail(\d+))?)?$")
 BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-t16)?(-a8)?$")
 
 BLOCKS = re.compile(r"int([2348])-(min|sym)-g(16|32)(-s8)?$")
@@ -162,8 +164,12 @@ def main():
         if k % 8:
             parser.error(f"{name} has {k} inputs, which is no multiple of 8")
         layers[name] = scheme
-        groups = -(-k // group)
-        kept = k // 2 if match[3] else k  # weights of a row
+        tail = int(match[5] or 0)
+        if match[5] and (match[3] or match[1].startswith("lut") or not 0 < tail < k or tail % 16):
+            parser.error(f"{name} [{n}, {k}]: a tail is a multiple of 16 inputs, fewer than all, behind integers that are all stored")
+        group = min(group, k - tail)
+        groups = -(-(k - tail) // group)
+        kept = k // 2 if match[3] else k - tail  # weights of a row, without a tail
         if kept * bits % 8:
             parser.error(f"{name} stores {kept} codes of {bits} bits in a row, which are no whole bytes")
         writer.add(name + ".codes", "U8", [n, kept * bits // 8], random_bytes)
@@ -178,6 +184,12 @@ def main():
         if match[1].startswith("lut"):
             books = n if kind == "row" else 1
             writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
+        if tail:  # layers that read one input have one order
+            order = np.random.default_rng(3).permutation(k).astype(np.int32).tobytes()
+            writer.add(name + ".permutation", "I32", [1, k], lambda _: order)
+            writer.add(name + ".tail_codes", "U8", [n, tail], lambda size: random_bytes(size).replace(b"\0", b"\1"))
+            tail_scale = np.float16(1.0 / (np.sqrt(k) * 256 * 0.29))
+            writer.add(name + ".tail_scales", "F16", [n, 1], lambda size: np.full(size // 2, tail_scale, np.float16).tobytes())
 
     def blocks(name, n, k, bits, minima, group, multiples):  # docs/formats.md
         scale = 1.0 / (np.sqrt(k) * 2**bits * 0.29)
