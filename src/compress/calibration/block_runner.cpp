@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compress/calibration/cuda_block_runner.h"
+#include "compress/calibration/gpu_layers.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/calibration/prepared_block.h"
 #include "compress/calibration/row_products.h"
@@ -16,13 +17,12 @@ using ops::cpu::Matrix;
 
 namespace {
 
-void require_float_activations(const std::map<std::string, formats::Scheme>& schemes) {
+void require_gpu_layers(const std::map<std::string, formats::Scheme>& schemes) {
   for (const auto& [layer, scheme] : schemes) {
-    core::require(scheme.activation.is_float() && scheme.inputs.hadamard == 0,
-                  core::ErrorKind::kUsage,
-                  "layer {}: calibration behind {}, whose activations are quantized or turned, "
-                  "does not run on a GPU yet; use --device cpu",
-                  core::printable(layer), scheme);
+    const std::string_view problem = gpu_calibration_problem(scheme);
+    core::require(problem.empty(), core::ErrorKind::kUsage,
+                  "layer {}: calibration behind {}: {}; use --device cpu", core::printable(layer),
+                  scheme, problem);
   }
 }
 
@@ -75,7 +75,7 @@ std::unique_ptr<BlockRunner> make_block_runner(
   core::require(!network.has_encoder(), core::ErrorKind::kUsage,
                 "calibration of a model with an encoder does not run on a GPU yet; use --device "
                 "cpu");
-  require_float_activations(schemes);
+  require_gpu_layers(schemes);
   for (const models::Block& block : network.decoder.blocks) {
     ops::require_plain(block.attention.spec);
   }

@@ -8,4 +8,10 @@ bool has_gpu_coder(const formats::Scheme& scheme) {
          (formats::is_integer(scheme) || formats::has_book(scheme));
 }
 
+bool has_gpu_coder_of_head(const formats::Scheme& scheme) {
+  formats::Scheme head = scheme;
+  head.inputs.tail = 0;
+  return has_gpu_coder(head);
+}
+
 }  // namespace nibble::compress

@@ -128,7 +128,7 @@ CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
                  const Backend& backend, std::span<const std::uint8_t> kept) {
-  if (backend.has_gpu() && has_gpu_coder(scheme)) {
+  if (backend.has_gpu() && has_gpu_coder_of_head(scheme)) {
     return cuda::gptq(backend.gpu(), weights, n, k, scheme, std::move(parameters), factor, kept);
   }
   return gptq(weights, n, k, scheme, std::move(parameters), factor, backend.pool(), kept);

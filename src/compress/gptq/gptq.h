@@ -19,7 +19,7 @@ CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
                  core::ThreadPool& pool, std::span<const std::uint8_t> kept = {});
 
-/// On the backend's GPU for schemes that has_gpu_coder() accepts, else on its threads.
+/// On the backend's GPU for schemes that has_gpu_coder_of_head() accepts, else on its threads.
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
                  const Backend& backend, std::span<const std::uint8_t> kept);

@@ -18,7 +18,9 @@ class GptqPass final : public Pass {
   PassTraits traits() const override {
     return {.stage = Stage::kRounds, .statistics = StatisticsKind::kHessian, .takes_tails = true};
   }
-  bool runs_on_gpu(const formats::Scheme& scheme) const override { return has_gpu_coder(scheme); }
+  bool runs_on_gpu(const formats::Scheme& scheme) const override {
+    return has_gpu_coder_of_head(scheme);
+  }
 
   void check(const formats::Scheme& scheme) const override {
     require_rule(scheme, rule_, "gptq");

@@ -34,11 +34,14 @@ TEST(WhereItRuns, NamesTheSchemesOfAPassThatRunsOnBoth) {
             "on the GPU: any4 (lut4-row-g64); on the CPU: any4 (lut4-matrix-g64)");
 }
 
+TEST(WhereItRuns, RoundsTailsOnTheGpu) {
+  EXPECT_EQ(line_of({"atom-reorder", "search", "gptq"}, {"int4-sym-g128-a4-tail128"}),
+            "on the GPU: gptq; on the CPU: atom-reorder, search");
+}
+
 // AWQ rounds trials of NVFP4 by fp16 scales, which a GPU could, but clips by its own.
 TEST(WhereItRuns, LeavesSchemesWithoutKernelsToTheCpu) {
   EXPECT_EQ(line_of({"awq"}, {"nvfp4"}), "on the GPU: nothing; on the CPU: awq");
-  EXPECT_EQ(line_of({"gptq"}, {"int4-sym-g128-a4-tail128"}),
-            "on the GPU: nothing; on the CPU: gptq");
 }
 
 }  // namespace

@@ -144,14 +144,14 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
       core::Error);
 }
 
-TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
+TEST_F(CudaBlockRunnerRefusals, ActivationsOfAStoredScale) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_backend(0, ops.pool());
   const CalibrationWindows windows = some_windows(model->network);
   try {
     (void)make_block_runner(gpu, model->network, decoder_inputs(windows), ops, false, std::nullopt,
-                            {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
+                            {{"layer", formats::parse_scheme("int8-sym-row-a8s")}});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/backend/cuda/cuda_context.h"
+#include "compress/calibration/cuda/rounded_layers.h"
 #include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/device_matrix.h"
@@ -17,7 +18,8 @@
 namespace nibble::compress::cuda {
 
 /// The operators of ops.h in float32 on a GPU, for whole windows of calibration text: attention of
-/// each sequence among its own rows, nothing kept. They put work on the context's stream.
+/// each sequence among its own rows, nothing kept. Layers whose activations are rounded multiply
+/// codes. They put work on the context's stream.
 class ForwardOps {
  public:
   using Matrix = ops::cuda::DeviceMatrix;
@@ -38,16 +40,21 @@ class ForwardOps {
 
   /// `cpu` looks up embeddings and routes the tokens of a mixture of experts.
   ForwardOps(CudaContext& context, ops::cpu::CpuOps& cpu)
-      : cpu_(cpu), operators_(context.stream(), ops::gradient::ProductPrecision::kFloat32, cpu) {}
+      : cpu_(cpu),
+        operators_(context.stream(), ops::gradient::ProductPrecision::kFloat32, cpu),
+        rounded_(context, cpu.pool()) {}
 
   ops::cpu::CpuOps& cpu() { return cpu_; }
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
-  /// Float32 copies of a block's layers, which linear() needs; all others go. Throws kUsage for
-  /// layers that are not dense.
+  /// Float32 copies of a block's dense layers, and packed ones of those whose activations are
+  /// rounded, which linear() needs; all others go. Throws kUsage for other layers.
   void load(const models::Block& block);
   /// Gives the memory of layers and activations back. Norms that were read may change then.
-  void release() { operators_.release(); }
+  void release() {
+    operators_.release();
+    rounded_.release();
+  }
 
   Matrix matrix(std::int64_t rows, std::int64_t columns) {
     return operators_.matrix(rows, columns);
@@ -112,6 +119,7 @@ class ForwardOps {
  private:
   ops::cpu::CpuOps& cpu_;
   ops::gradient::cuda::CudaOperators operators_;
+  RoundedLayers rounded_;
   Observer observer_;
 };
 

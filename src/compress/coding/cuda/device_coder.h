@@ -6,7 +6,7 @@
 
 namespace nibble::compress::cuda {
 
-/// The coder of a scheme that has_gpu_coder() accepts on the device, with learned books as
+/// The coder of a scheme that has_gpu_coder_of_head() accepts on the device, with learned books as
 /// `parameters` have them.
 class DeviceCoder {
  public:

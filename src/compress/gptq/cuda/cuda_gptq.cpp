@@ -94,11 +94,14 @@ CodedWeight gptq(CudaContext& context, std::span<const float> weights, std::int6
   sweep.upper = upper.as<float>();
   sweep.order = order.inputs.as<std::int32_t>();
   sweep.groups = groups.as<GroupValues>();
+  sweep.row_groups = parameter_groups(scheme, k);
   sweep.group = formats::group_size(scheme, k);
+  sweep.head = formats::head_inputs(scheme, k);
   sweep.kept = mask.as<std::uint8_t>();
   sweep.codes = codes.as<std::uint8_t>();
   sweep.error = error.as<float>();
   sweep.coder = coder.view();
+  sweep.tail_coder = DeviceCoder(context, formats::tail_scheme(), {}).view();
   sweep.n = n;
   sweep.k = k;
   run(context, sweep);

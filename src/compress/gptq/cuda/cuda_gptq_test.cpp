@@ -83,7 +83,7 @@ TEST_F(CudaGptq, RoundsByGptq) {
        {"int4-asym-g32", "int3-asym-g64", "int4-sym-g128", "int8-sym-row", "lut4-nf4-g32",
         "lut4-iq4-g32", "lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64"}) {
     const Scheme scheme = parse_scheme(text);
-    ASSERT_TRUE(has_gpu_coder(scheme));
+    ASSERT_TRUE(has_gpu_coder_of_head(scheme));
     for (const Shape& shape : {Shape{1, 40}, {7, 128}, {70, 200}, {33, 331}, {130, 512}}) {
       const auto [n, k] = shape;
       const auto w = core::normal_values(n * k, 7);
@@ -110,6 +110,42 @@ TEST_F(CudaGptq, RoundsByGptq) {
         const double wanted = loss_of(w, n, k, scheme, expected, hessian);
         EXPECT_NEAR(loss_of(w, n, k, scheme, got, hessian), wanted, 0.01 * wanted) << what;
       }
+    }
+  }
+}
+
+// The last inputs in INT8, a scale for each row, wherever the order puts them.
+TEST_F(CudaGptq, RoundsTailsInInt8) {
+  struct Case {
+    const char* scheme;
+    std::int64_t n, k;
+  };
+  for (const Case& each : {Case{"int4-sym-g16-a4-tail32", 33, 336},
+                           {"int4-sym-g128-a4g128c0.9-tail128", 130, 512},
+                           {"int3-sym-row-a3-tail16", 7, 160},
+                           {"int4-sym-g128-a4-tail16", 70, 208}}) {
+    const Scheme scheme = parse_scheme(each.scheme);
+    const auto [text, n, k] = each;
+    ASSERT_TRUE(has_gpu_coder_of_head(scheme));
+    ASSERT_FALSE(has_gpu_coder(scheme));
+    const auto w = core::normal_values(n * k, 7);
+    const auto hessian = correlated_hessian(k, 3 * k, 8);
+    std::vector<std::int32_t> in_order(index(k));
+    std::iota(in_order.begin(), in_order.end(), 0);
+    for (const bool descending : {false, true}) {
+      const InverseFactor factor = inverse_factor(hessian, k, 0.01, descending);
+      const auto on = [&](const Backend& backend) {
+        return gptq(w, n, k, scheme, fit_parameters(w, n, k, scheme, pool_), factor, backend, {});
+      };
+      const CodedWeight expected = on(cpu_);
+      const CodedWeight got = on(*gpu_);
+      ASSERT_EQ(got.codes.size(), expected.codes.size());
+      EXPECT_GE(share_of_equal(got.codes, expected.codes), 0.99) << text;
+      const auto loss_with = [&](const CodedWeight& coded) {
+        return loss(w, pack(coded, n, k, scheme, pool_, in_order), hessian);
+      };
+      const double wanted = loss_with(expected);
+      EXPECT_NEAR(loss_with(got), wanted, 0.01 * wanted) << text;
     }
   }
 }

@@ -71,20 +71,22 @@ __global__ void __launch_bounds__(kThreads)
   if (row >= s.n) {
     return;
   }
-  const Coder coder(s.coder, row);
-  const std::int64_t groups = (s.k + s.group - 1) / s.group;
+  const Coder head_coder(s.coder, row);
+  const Coder tail_coder(s.tail_coder, row);
   float w[kLaneInputs] = {};
   float errors[kLaneInputs] = {};
   GroupValues group[kLaneInputs];
   std::int32_t input[kLaneInputs] = {};
   bool keeps[kLaneInputs] = {};
+  bool tail[kLaneInputs] = {};
 #pragma unroll
   for (int c = 0; c < kLaneInputs; ++c) {
     const int j = lane + kWarp * c;
     if (j < count) {
       w[c] = s.weights[row * s.k + begin + j];
       input[c] = s.order[begin + j];
-      group[c] = s.groups[row * groups + input[c] / s.group];
+      tail[c] = input[c] >= s.head;
+      group[c] = s.groups[row * s.row_groups + (tail[c] ? s.row_groups - 1 : input[c] / s.group)];
       keeps[c] = s.kept == nullptr || s.kept[row * s.k + input[c]] != 0;
     }
   }
@@ -95,6 +97,7 @@ __global__ void __launch_bounds__(kThreads)
       float error = 0;
       if (lane == owner) {
         const float kept = keeps[c] ? w[c] : 0.0f;
+        const Coder& coder = tail[c] ? tail_coder : head_coder;
         s.codes[row * s.k + input[c]] = coder.encode(kept, group[c]);
         error = __fdiv_rn(__fsub_rn(w[c], coder.rounded(kept, group[c])), u[kWarp * c + owner]);
         errors[c] = error;

@@ -28,12 +28,15 @@ struct GptqSweep {
   float* weights = nullptr;      // [n, k] in processing order
   const float* upper = nullptr;  // [k, k]
   const std::int32_t* order = nullptr;
-  const GroupValues* groups = nullptr;  // [n, groups of a row], by input
+  const GroupValues* groups = nullptr;  // [n, row_groups], by input
+  std::int64_t row_groups = 0;          // of a row; the tail is the last of them
   std::int64_t group = 0;               // inputs of a group
+  std::int64_t head = 0;                // inputs before the tail; k: there is none
   const std::uint8_t* kept = nullptr;   // [n, k] by input, or null: all are kept
   std::uint8_t* codes = nullptr;        // [n, k] by input
   float* error = nullptr;               // [n, kGptqBlock]
   CoderView coder;
+  CoderView tail_coder;
   std::int64_t n = 0;
   std::int64_t k = 0;
 };

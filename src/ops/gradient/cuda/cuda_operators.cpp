@@ -227,19 +227,27 @@ CudaOperators::Matrix CudaOperators::weight_slopes(const Matrix& x, const Matrix
 
 CudaOperators::Matrix CudaOperators::linear(const Matrix& x, const LinearSet& set) {
   const Factor read = factor(x);
-  const std::int64_t k = set.k();
   Matrix y = matrix(x.rows(), set.n());
   std::int64_t column = 0;
   for (const Linear& part : set.parts) {
-    const std::int64_t n = part.weight.n;
-    blas_.multiply(x.rows(), n, k, 1.0f, operand(read.data, read.ld, 0),
-                   operand(weight_of(part), k, 0, true), 0.0f, {y.data() + column, y.columns()});
-    if (const float* const bias = constant(part.bias)) {
-      ops::cuda::add_bias(y.data(), bias, y.rows(), y.columns(), column, n, stream_);
-    }
-    column += n;
+    linear(read, part, y, column);
+    column += part.weight.n;
   }
   return y;
+}
+
+void CudaOperators::linear(const Matrix& x, const Linear& part, Matrix& y, std::int64_t column) {
+  linear(factor(x), part, y, column);
+}
+
+void CudaOperators::linear(const Factor& read, const Linear& part, Matrix& y, std::int64_t column) {
+  const std::int64_t n = part.weight.n;
+  const std::int64_t k = part.weight.k;
+  blas_.multiply(y.rows(), n, k, 1.0f, operand(read.data, read.ld, 0),
+                 operand(weight_of(part), k, 0, true), 0.0f, {y.data() + column, y.columns()});
+  if (const float* const bias = constant(part.bias)) {
+    ops::cuda::add_bias(y.data(), bias, y.rows(), y.columns(), column, n, stream_);
+  }
 }
 
 void CudaOperators::linear_back(const LinearSet& set, const Matrix& x, const Matrix& g,

@@ -84,6 +84,8 @@ class CudaOperators {
   Matrix weight_slopes(const Matrix& x, const Matrix& g);
 
   Matrix linear(const Matrix& x, const LinearSet& set);
+  /// Columns [column, column + n) of y become those of one layer.
+  void linear(const Matrix& x, const Linear& part, Matrix& y, std::int64_t column);
   void linear_back(const LinearSet& set, const Matrix& x, const Matrix& g,
                    const LinearWitness<Matrix>& witness, Matrix& dx);
 
@@ -126,6 +128,7 @@ class CudaOperators {
   const std::int32_t* positions(std::span<const std::int32_t> values);
   ops::cuda::NormWeights weights_of(const Norm& norm);
   const void* weight_of(const Linear& part) const;
+  void linear(const Factor& read, const Linear& part, Matrix& y, std::int64_t column);
   Heads heads_of(const AttentionSpec& spec);
 
   // Some queries of a sequence, and all keys that they see.
