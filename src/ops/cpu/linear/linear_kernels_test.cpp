@@ -118,6 +118,25 @@ TEST(CpuLinearKernels, SchedulesNameTheBitsThatAreRead) {
   }
 }
 
+// Tiles take over from 16 tokens on, or from 32 in small groups, where AVX-512 has panels from 17.
+TEST(CpuLinearKernels, SchedulesSayWhereTileRegistersTakeOver) {
+  for (const Variant& variant : variants()) {
+    if (std::string(variant.name) != "amxint8") {
+      continue;
+    }
+    for (const auto& [scheme, most] :
+         {std::pair{"int4-sym-g128", 15}, {"int8-sym-row-a8", 15}, {"int4-sym-g32", 16}}) {
+      LayerProblem wanted = problem(scheme, kInt8);
+      const auto is_direct = [&](std::int64_t m) {
+        wanted.linear.m = m;
+        return packed_kernel(variant).schedule(wanted).find("on their way") != std::string::npos;
+      };
+      EXPECT_TRUE(is_direct(most)) << scheme;
+      EXPECT_FALSE(is_direct(most + 1)) << scheme;
+    }
+  }
+}
+
 TEST(CpuLinearKernels, SayWhyTheyRefuse) {
   LayerProblem wanted = problem("f16", kInt8);
   for (const KernelAnswer& answer : answers_of(linear_kernels(), wanted)) {

@@ -44,7 +44,9 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
     return fmt::format("multiplies the groups that tiles of {} rows keep, weights of {} bits",
                        formats::pattern_rows(scheme), bits);
   }
-  return rows <= variant.direct_rows || variant.direct_rows == 0
+  const std::int64_t k = problem.linear.k;
+  const std::int64_t group = padded_group(formats::group_size(scheme, k), k);
+  return variant.direct_rows == nullptr || rows <= variant.direct_rows(group)
              ? fmt::format("decodes weights of {} bits on their way from memory", bits)
              : fmt::format("decodes panels of weights of {} bits once for all tokens", bits);
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,8 +17,13 @@ namespace {
 /// Tokens from which tile registers are faster than AVX-512, as measured
 /// (docs/experiments/cpu-linear-layers.md): fewer leave most of an A tile empty, and the sums of
 /// small groups are scaled more often than they are multiplied.
-std::int64_t fewest_tokens(const TiledWeight& w) {
-  return w.group_inputs < 2 * kUnit ? 32 : 16;
+std::int64_t fewest_tokens(std::int64_t group_inputs) {
+  return group_inputs < 2 * kUnit ? 32 : 16;
+}
+
+std::int64_t direct_rows(std::int64_t group_inputs) {
+  static const Variant few = avx512vbmi_variant();
+  return std::min(few.direct_rows(group_inputs), fewest_tokens(group_inputs) - 1);
 }
 
 struct HardwareTiles {
@@ -57,7 +64,7 @@ bool may_use_tiles() {
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant few = avx512vbmi_variant();
-  if (x.m < fewest_tokens(w)) {
+  if (x.m < fewest_tokens(w.group_inputs)) {
     return few.run(w, x, begin, end, y, ldy);
   }
   run_amx<HardwareTiles, Lanes512>(w, x, begin, end, y, ldy);
@@ -96,6 +103,7 @@ Variant amxint8_variant() {
   variant.runs_here = [] { return cpu_features().amxint8 && may_use_tiles(); };
   variant.run = run;
   variant.multiply_registers = multiply_registers;
+  variant.direct_rows = direct_rows;
   variant.block_tokens = amx_block_tokens;
   return variant;
 }

@@ -150,7 +150,7 @@ void KeptTiles::run(const Variant& variant, const std::uint8_t* tiles, const Til
     const std::int64_t padded = kept + padding_of(kept, group_);
     TiledWeight weight = plans_[index(padded)];
     weight.tiles = tiles + offsets_[index(tile)];
-    if (variant.run_kept != nullptr && group_ == kHalfUnit && x.m <= variant.direct_rows) {
+    if (variant.run_kept != nullptr && group_ == kHalfUnit && x.m <= variant.direct_rows(group_)) {
       variant.run_kept(weight, x, {groups.data(), kept, stride_}, y, ldy);
       continue;
     }

@@ -42,13 +42,13 @@ struct Variant {
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds.
   std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;
-  /// Rows of codes up to which weights are decoded on their way from memory, one by one; for more
-  /// rows they are decoded in panels. 0: never in panels.
-  std::int64_t direct_rows = 0;
+  /// Rows of codes up to which weights in groups of so many inputs are decoded on their way from
+  /// memory, one by one; for more rows they are decoded in panels. Null: never in panels.
+  std::int64_t (*direct_rows)(std::int64_t group_inputs) = nullptr;
   /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
-  /// The one tile of `w`, an integer weight in groups of kHalfUnit, with at most direct_rows rows
+  /// The one tile of `w`, an integer weight in groups of kHalfUnit, with at most direct_rows() rows
   /// of codes, where it lies; null: activations are brought together for `run`.
   void (*run_kept)(const TiledWeight& w, const TiledInput&, const KeptGroups&, float* y,
                    std::int64_t ldy) = nullptr;
