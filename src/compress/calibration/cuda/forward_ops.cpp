@@ -1,7 +1,5 @@
 #include "compress/calibration/cuda/forward_ops.h"
 
-#include <algorithm>
-
 namespace nibble::compress::cuda {
 
 void ForwardOps::load(const models::Block& block) {
@@ -20,9 +18,6 @@ void ForwardOps::load(const models::Block& block) {
 ForwardOps::Matrix ForwardOps::linear(Input& input, const ops::LinearSet& set) {
   if (observer_) {
     observer_(set, input.values_);
-  }
-  if (std::none_of(set.parts.begin(), set.parts.end(), RoundedLayers::serves)) {
-    return operators_.linear(input.values_, set);
   }
   Matrix y = matrix(input.values_.rows(), set.n());
   std::int64_t column = 0;
