@@ -6,7 +6,7 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
-Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind, also
+Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8", "-a4" or "-a3" behind, also
 "-a4g128c0.9", "-h128" and "-tail128" (Atom: the last inputs of a random order in INT8); learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
 "int<bits>-asym-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
@@ -184,7 +184,7 @@ def main():
         if match[1].startswith("lut"):
             books = n if kind == "row" else 1
             writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
-        if tail:  # layers that read one input have one order
+        if tail:  # layers that read one input have one order; code 0 is -128, which rounding never gives
             order = np.random.default_rng(3).permutation(k).astype(np.int32).tobytes()
             writer.add(name + ".permutation", "I32", [1, k], lambda _: order)
             writer.add(name + ".tail_codes", "U8", [n, tail], lambda size: random_bytes(size).replace(b"\0", b"\1"))
