@@ -165,17 +165,18 @@ FAULTS = {
 }
 
 
-# A stand-in for the probe of check_scaling.py: the growth of each case for twice the input, first and when asked again.
+# A stand-in for the probe of check_scaling.py. Of each case: the growth for twice the input, first and when asked again,
+# and that of the doubling before, if it is another.
 FAKE_PROBE = """#!{python}
 import sys
 CASES = {cases}
-def row(name, growth):
-    print(name, 4096, 0.01, 0.01 * growth, sep="\\t")
+def row(name, growth, before):
+    print(name, 4096, 0.01 / before, 0.01, 0.01 * growth, sep="\\t")
 if len(sys.argv) == 3:
-    row(sys.argv[1], CASES[sys.argv[1]][1])
+    row(sys.argv[1], CASES[sys.argv[1]][1], CASES[sys.argv[1]][-1])
 else:
     for name in list(CASES)[int(sys.argv[1])::int(sys.argv[2])]:
-        row(name, CASES[name][0])
+        row(name, CASES[name][0], (CASES[name] * 2)[2])
 """
 PLANTED = {"planted: quadratic": (4.0, 4.0)}
 LINEAR = {"GBNF: rules": (2.0, 2.0), "JSON file: keys": (2.2, 2.2)}
@@ -234,6 +235,10 @@ class Scaling(unittest.TestCase):
 
     def test_what_looks_slow_once_is_measured_again(self):
         self.assertEqual(self.check(LINEAR | PLANTED | {"BPE: letters": (3.5, 2.1)}).returncode, 0)
+
+    def test_one_step_of_a_cache_passes_and_growth_that_has_just_begun_does_not(self):
+        self.assertEqual(self.check(LINEAR | PLANTED | {"JSON file: hashes": (2.8, 2.8, 2.1)}).returncode, 0)
+        self.assertEqual(self.check(LINEAR | PLANTED | {"JSON file: hashes": (3.4, 3.4, 2.1)}).returncode, 1)
 
     def test_a_check_that_sees_nothing_fails(self):
         self.assertEqual(self.check(LINEAR).returncode, 1)

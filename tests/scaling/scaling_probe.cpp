@@ -5,10 +5,11 @@
 //   scaling_probe FIRST STEP RUNS    measures each STEP-th case from FIRST on
 //   scaling_probe NAME RUNS          measures one
 //
-// A measurement is a line: name, size, seconds for the size, seconds for twice the size; tabs lie
-// between. Seconds are of the thread's processor time, the least of RUNS runs. A case that throws
+// A measurement is a line: name, size, seconds for half the size, for the size and for twice the
+// size; tabs lie between. Seconds are of the thread's processor time, the least of RUNS runs. A case that throws
 // what is no refusal is named on stderr; the others are measured all the same.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -81,18 +82,20 @@ std::size_t size_to_time(const Case& each) {
   return size;
 }
 
-// The two sizes take turns, so that what else the machine does slows down both.
+// The sizes take turns, so that what else the machine does slows down all of them.
 void measure(const Case& each, int runs) {
   const std::size_t size = size_to_time(each);
-  const Work work = each.prepare(size);
-  const Work work_for_twice = each.prepare(2 * size);
-  double seconds = seconds_of(work);
-  double twice = seconds_of(work_for_twice);
-  for (int run = 1; run < runs; ++run) {
-    seconds = std::min(seconds, seconds_of(work));
-    twice = std::min(twice, seconds_of(work_for_twice));
+  const std::array<Work, 3> works = {each.prepare(size / 2), each.prepare(size),
+                                     each.prepare(2 * size)};
+  std::array<double, 3> seconds = {};
+  for (int run = 0; run < runs; ++run) {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const double now = seconds_of(works[i]);
+      seconds[i] = run == 0 ? now : std::min(seconds[i], now);
+    }
   }
-  std::printf("%s\t%zu\t%.9f\t%.9f\n", each.name.c_str(), size, seconds, twice);
+  std::printf("%s\t%zu\t%.9f\t%.9f\t%.9f\n", each.name.c_str(), size, seconds[0], seconds[1],
+              seconds[2]);
   std::fflush(stdout);
 }
 
