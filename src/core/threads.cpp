@@ -1,6 +1,7 @@
 #include "core/threads.h"
 
 #include <algorithm>
+#include <array>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +17,13 @@ constexpr int kSpins = 2000;  // some 30 to 100 microseconds before a thread sle
 constexpr std::uint32_t kOpen = std::uint32_t{1} << 31;
 
 thread_local bool inside_loop = false;
+
+// Chunks of a loop that lie side by side, which one worker takes before the others help: a worker
+// that reads memory from one end to the other reads it faster than one that jumps.
+struct alignas(64) Run {
+  std::atomic<std::int64_t> next;
+};
+constexpr int kMostRuns = 64;  // more workers share them
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -177,10 +185,24 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
     }
     return;
   }
-  std::atomic<std::int64_t> next{0};
-  const auto take_chunks = [&](int) {
-    for (std::int64_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
-      body(begin, std::min(count, begin + grain));
+  const std::int64_t chunks = (count + grain - 1) / grain;
+  const std::int64_t runs = std::min<std::int64_t>({chunks, size_, kMostRuns});
+  std::array<Run, kMostRuns> run_of;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    run_of[static_cast<std::size_t>(run)].next.store(chunks * run / runs,
+                                                     std::memory_order_relaxed);
+  }
+  const auto take_chunks = [&](int worker) {
+    for (std::int64_t i = 0; i < runs; ++i) {  // its own run first
+      const std::int64_t run = (worker + i) % runs;
+      std::atomic<std::int64_t>& next = run_of[static_cast<std::size_t>(run)].next;
+      const std::int64_t end = chunks * (run + 1) / runs;
+      while (next.load(std::memory_order_relaxed) < end) {
+        const std::int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
+        if (chunk < end) {
+          body(chunk * grain, std::min(count, (chunk + 1) * grain));
+        }
+      }
     }
   };
   open(take_chunks);

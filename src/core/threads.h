@@ -58,8 +58,9 @@ class ThreadPool {
   /// to measure them, not to share work. Rethrows the first exception.
   void run_each(FunctionRef<void(int)> body);
 
-  /// Calls body(begin, end) over chunks of at most `grain` that cover [0, count). Workers that are
-  /// free take chunks in turn until none is left. Rethrows the first exception.
+  /// Calls body(begin, end) over chunks of at most `grain` that cover [0, count). Each worker has a
+  /// run of chunks side by side, which it takes in turn; then it takes what is left of the others'
+  /// runs. Rethrows the first exception.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     FunctionRef<void(std::int64_t, std::int64_t)> body);
 

@@ -4,7 +4,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <latch>
+#include <map>
+#include <mutex>
 #include <semaphore>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,7 +20,8 @@ namespace nibble::core {
 namespace {
 
 TEST(ThreadPool, CoversEveryElementOnce) {
-  for (const int threads : {1, 2, 5}) {
+  constexpr int kMany = 70;  // more than there are runs of chunks
+  for (const int threads : {1, 2, 5, kMany}) {
     ThreadPool pool(threads);
     for (const std::int64_t count : {0, 1, 7, 1000}) {
       std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
@@ -30,6 +35,29 @@ TEST(ThreadPool, CoversEveryElementOnce) {
       }
     }
   }
+}
+
+// The second worker begins in the middle: both read memory from one end of their half to the other.
+TEST(ThreadPool, WorkersBeginWithRunsOfTheirOwn) {
+  ThreadPool pool(2);
+  std::latch both(2);
+  std::mutex mutex;
+  std::map<std::thread::id, std::vector<std::int64_t>> taken;
+  pool.parallel_for(10, 1, [&](std::int64_t begin, std::int64_t) {
+    const auto is_first = [&] {
+      const std::lock_guard lock(mutex);
+      std::vector<std::int64_t>& mine = taken[std::this_thread::get_id()];
+      mine.push_back(begin);
+      return mine.size() == 1;
+    };
+    if (is_first()) {
+      both.arrive_and_wait();
+    }
+  });
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_EQ(taken[std::this_thread::get_id()].front(), 0);
+  taken.erase(std::this_thread::get_id());
+  EXPECT_EQ(taken.begin()->second.front(), 5);
 }
 
 TEST(ThreadPool, RunsEachWorkerOnceManyTimes) {
