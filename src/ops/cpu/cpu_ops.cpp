@@ -65,6 +65,10 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
       layer.copy = layer.kernel->copy(part.weight);
       layer.needs = layer.kernel->needs(part.weight);
     }
+    if (layer.kernel->pack_rows != nullptr) {
+      layer.units = layer.kernel->pack_rows(part.weight, pool_);
+      layer.needs = layer.kernel->needs(part.weight);
+    }
     layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
   }
   prepared_[id] = std::move(layers);
@@ -85,8 +89,7 @@ std::int64_t CpuOps::prepared_bytes() const {
   std::int64_t sum = 0;
   for (const Prepared& layers : prepared_) {
     for (const PreparedLayer& layer : layers) {
-      sum += layer.layout ? layer.layout->bytes() : 0;
-      sum += layer.copy ? formats::stored_bytes(*layer.copy) : 0;
+      sum += layer.bytes();
     }
   }
   return sum;
@@ -94,7 +97,7 @@ std::int64_t CpuOps::prepared_bytes() const {
 
 bool CpuOps::reads_stored(const LinearSet& set, std::size_t part) const {
   const Prepared* const layers = prepared(set);
-  return layers == nullptr || !((*layers)[part].layout || (*layers)[part].copy);
+  return layers == nullptr || !(*layers)[part].has_own_form();
 }
 
 std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
@@ -200,7 +203,7 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     const PreparedLayer& front = layers[first];
     std::size_t count = 1;
     std::int64_t width = set.parts[first].weight.n;
-    while ((front.layout || front.copy) && first + count < layers.size() &&
+    while (front.has_own_form() && first + count < layers.size() &&
            layers[first + count].kernel == front.kernel &&
            layers[first + count].needs == front.needs) {
       width += set.parts[first + count].weight.n;

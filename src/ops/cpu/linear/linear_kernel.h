@@ -8,6 +8,7 @@
 
 #include "ops/cpu/linear/linear_input.h"
 #include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/sparse/sparse_units.h"
 #include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/linear_kernel.h"
@@ -34,9 +35,17 @@ struct LinearKernel;
 /// A layer in the form that its kernel reads.
 struct PreparedLayer {
   const LinearKernel* kernel = nullptr;
-  std::optional<PackedLinear> layout;         // none: the kernel reads the weight as it is stored
-  std::optional<formats::PackedWeight> copy;  // of the stored weight, by LinearKernel::copy
-  InputNeeds needs;                           // with a layout or a copy: how it wants its input
+  std::optional<PackedLinear> layout;         // by LinearKernel::prepare
+  std::optional<formats::PackedWeight> copy;  // by LinearKernel::copy
+  std::optional<SparseUnits> units;           // by LinearKernel::pack_rows
+  InputNeeds needs;                           // with one of them: how it wants its input
+
+  /// Otherwise the kernel reads the weight as it is stored.
+  bool has_own_form() const { return layout || copy || units; }
+  std::int64_t bytes() const {
+    return (layout ? layout->bytes() : 0) + (copy ? formats::stored_bytes(*copy) : 0) +
+           (units ? units->bytes() : 0);
+  }
 };
 
 /// Layers that stand side by side, of one kernel and with equal needs: one of them, or several that
@@ -57,13 +66,15 @@ struct LinearKernel {
   /// Makes the layout that it reads; null: it reads weights as they are stored. All kernels that
   /// have one share it.
   PackedLinear (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
-  /// The stored weight in memory that suits the kernel; null: it reads weights where they lie.
+  /// Makes another weight of the stored one, which it reads; null: it does not.
   formats::PackedWeight (*copy)(const formats::PackedWeight& weight) = nullptr;
-  /// With copy: how it wants its input.
+  /// With copy or pack_rows: how it wants its input.
   InputNeeds (*needs)(const formats::PackedWeight& weight) = nullptr;
   /// How it takes the problem's tokens, in words.
   std::function<std::string(const LayerProblem&)> schedule;
   std::function<void(const LinearCall&, LinearWorkspace&)> run;
+  /// Makes the units that it reads, of block-sparse rows; null: it reads none.
+  SparseUnits (*pack_rows)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
 };
 
 }  // namespace nibble::ops::cpu

@@ -101,7 +101,7 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
   }
   const std::int64_t rows = m * rows_per_token();
   grow(codes_, round_up(rows, kTokenRows) * row_stride_);
-  grow(scales_, rows * groups_ * static_cast<std::int64_t>(sizeof(float)));
+  grow(scales_, (rows * groups_ + kScalesBehind) * static_cast<std::int64_t>(sizeof(float)));
   grow(sums_, rows * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
   if (activation.carries_zeros()) {
     grow(zeros_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));

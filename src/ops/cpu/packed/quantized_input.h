@@ -28,6 +28,9 @@ struct InputNeeds {
 /// LLM.int8()'s threshold (arXiv 2208.07339, section 3.2).
 inline constexpr float kOutlier = 6.0f;
 
+/// Floats of any value that can be read behind the scales of the last row: vectors of a kernel.
+inline constexpr std::int64_t kScalesBehind = 64;
+
 /// An activation that is not in the codes.
 struct Outlier {
   std::int64_t input;
@@ -53,7 +56,7 @@ class QuantizedInput {
   std::int64_t group_stride() const { return group_stride_; }
 
   const std::int8_t* codes(std::int64_t row) const;  // [groups * group_stride], 64-byte aligned
-  const float* scales(std::int64_t row) const;       // [groups]
+  const float* scales(std::int64_t row) const;  // [groups]; kScalesBehind more can be read behind
   const std::int32_t* sums(std::int64_t row) const;  // [groups], sum of the group's codes
   /// [groups]; null unless activation.carries_zeros().
   const std::int32_t* zeros(std::int64_t row) const;

@@ -1,15 +1,17 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/sparse/vector_rows.h"
+#include "ops/cpu/sparse/unit_rows.h"
 
-// Half of the even pieces is a vector, and half of the odd ones. vpmaddubsw adds two products in 16
-// bits: 2 x 15 x 127 = 3810, and the difference of two such sums, fit; codes of 8 bits would not.
+// Half of a vector of a unit is one register. vpmaddubsw adds two products in 16 bits: 2 x 15 x 127
+// = 3810, and the difference of two such sums, fit; codes of 8 bits would not.
 namespace nibble::ops::cpu {
 namespace {
+
+constexpr int kRegister = kSparseVector / 2;  // weights
 
 struct Avx2 {
   static constexpr int kTokens = 2;
   struct Total {
-    __m256 sums[2][2];  // even and odd pieces, halves
+    __m256 sums[2][2];  // even and odd vectors, halves
   };
 
   /// Sums over quads of (w - z) * a.
@@ -18,34 +20,54 @@ struct Avx2 {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
 
-  template <int M, int Group>
-  static NIBBLE_INLINE void add_step(const Step<Group, 4>& step, const std::uint8_t* tokens,
-                                     std::int64_t token_bytes, Total (&total)[M]) {
-    const auto& lanes = kLanes<Group>;
-    const __m256 scales = step.load_scales();
-    const __m256i zeros = _mm256_broadcastsi128_si256(step.load_zeros());
-    const __m256i nibbles = _mm256_set1_epi8(15);
+  /// The scales of eight quads of weights, the first of which is `quad`: they are of four entries
+  /// at most.
+  template <class Form>
+  static NIBBLE_INLINE __m256 weight_scales(const Unit<Form>& unit, int quad) {
+    const auto& quads = kEntries<Form::kGroup>.quads;
+    const int first = quads[quad];
+    return _mm256_permutevar8x32_ps(
+        _mm256_cvtph_ps(load_16(unit.scales(first))),
+        _mm256_sub_epi32(load_32(quads + quad), _mm256_set1_epi32(first)));
+  }
+
+  /// The same of their activations.
+  template <class Form>
+  static NIBBLE_INLINE __m256 input_scales(const Unit<Form>& unit, const float* scales, int quad) {
+    constexpr int kOfEntry = Form::kGroup / kSparseQuad;
+    const auto at = [&](int i) { return scales + unit.place((quad + i) / kOfEntry); };
+    if constexpr (kOfEntry >= 8) {
+      return _mm256_broadcast_ss(at(0));
+    }
+    if constexpr (kOfEntry == 4) {
+      return _mm256_set_m128(_mm_broadcast_ss(at(4)), _mm_broadcast_ss(at(0)));
+    }
+    return _mm256_setr_ps(*at(0), *at(0), *at(2), *at(2), *at(4), *at(4), *at(6), *at(6));
+  }
+
+  template <int M, class Form>
+  static NIBBLE_INLINE void add_unit(const Unit<Form>& unit, const UnitInput& x,
+                                     const InputStrides& strides, Total (&total)[M]) {
+    const auto& entries = kEntries<Form::kGroup>;
+#pragma GCC unroll 8
+    for (int r = 0; r < kSparseUnit / kRegister; ++r) {
+      const int v = r / 2;
+      const int quad = r * kRegister / kSparseQuad;
+      const __m256i both = load_32(unit.codes() + v / 2 * kSparseVector + r % 2 * kRegister);
+      const __m256i w =
+          _mm256_and_si256(v % 2 == 0 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
+      const __m256i zeros = _mm256_broadcastsi128_si256(load_16(unit.zeros(v / 2)));
+      const __m256i z = _mm256_shuffle_epi8(
+          _mm256_and_si256(v < 2 ? zeros : _mm256_srli_epi16(zeros, 4), _mm256_set1_epi8(15)),
+          load_32(entries.bytes + r * kRegister % (2 * kSparseVector)));
+      const __m256 scale = weight_scales(unit, quad);
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      const __m256i both = load_32(step.codes + half * 32);
-      const __m256i low = _mm256_and_si256(both, nibbles);
-      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibbles);
-      const __m256i w[2] = {_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)};
-#pragma GCC unroll 2
-      for (int odd = 0; odd < 2; ++odd) {
-        const int first = odd * 64 + half * 32;  // in the tables
-        const __m256i z = _mm256_shuffle_epi8(zeros, load_32(lanes.bytes + first));
-        const __m256 scale = _mm256_permutevar8x32_ps(
-            scales, _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes.quads + first / 4)));
-        const int piece = half * 4 + odd;
-#pragma GCC unroll 2
-        for (int i = 0; i < M; ++i) {
-          const std::uint8_t* a = step.block(tokens + i * token_bytes, piece);
-          const std::uint8_t* b = step.block(tokens + i * token_bytes, piece + 2);
-          __m256& sums = total[i].sums[odd][half];
-          sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot(w[odd], z, codes_of(a, b))),
-                                 _mm256_mul_ps(scale, scales_of(a, b)), sums);
-        }
+      for (int i = 0; i < M; ++i) {
+        const __m256i a = codes_of_two(unit, x.codes + i * strides.codes, r * kRegister);
+        const __m256 a_scale = input_scales(unit, x.scales + i * strides.scales, quad);
+        __m256& sums = total[i].sums[v % 2][r % 2];
+        sums =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot(w, z, a)), _mm256_mul_ps(scale, a_scale), sums);
       }
     }
   }
@@ -60,8 +82,7 @@ struct Avx2 {
 
 SparseKernel avx2_sparse_kernel() {
   return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; },
-          [](int bits, std::int64_t group) { return bits == 4 && is_whole_pieces(group); },
-          run_bits<Avx2, 4>};
+          [](int held_bits) { return held_bits == 4; }, run_held<Avx2, 4>};
 }
 
 }  // namespace nibble::ops::cpu

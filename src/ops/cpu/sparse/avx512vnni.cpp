@@ -1,10 +1,12 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/sparse/vector_rows.h"
+#include "ops/cpu/sparse/token_lanes.h"
+#include "ops/cpu/sparse/unit_rows.h"
 
-// The even pieces of a step are a vector, and the odd ones. vpdpbusd adds four products of bytes in
-// 32 bits.
+// A vector of a unit is one register. vpdpbusd adds four products of bytes in 32 bits.
 namespace nibble::ops::cpu {
 namespace {
+
+constexpr int kVectors = kSparseUnit / kSparseVector;
 
 struct Avx512Vnni {
   static constexpr int kTokens = 4;
@@ -19,63 +21,81 @@ struct Avx512Vnni {
     return _mm512_sub_epi32(_mm512_dpbusd_epi32(none, w, a), _mm512_dpbusd_epi32(none, z, a));
   }
 
-  /// Codes of the even and of the odd pieces.
-  template <int Bits>
-  static NIBBLE_INLINE void load_codes(const std::uint8_t* codes, __m512i& even, __m512i& odd) {
-    const __m512i first = _mm512_loadu_si512(codes);
-    if constexpr (Bits == 4) {
-      const __m512i nibbles = _mm512_set1_epi8(15);
-      const __m512i low = _mm512_and_si512(first, nibbles);
-      const __m512i high = _mm512_and_si512(_mm512_srli_epi16(first, 4), nibbles);
-      even = _mm512_unpacklo_epi8(low, high);
-      odd = _mm512_unpackhi_epi8(low, high);
-    } else {
-      const __m512i second = _mm512_loadu_si512(codes + 64);
-      even = _mm512_shuffle_i32x4(first, second, 0x88);
-      odd = _mm512_shuffle_i32x4(first, second, 0xdd);
+  template <class Form>
+  static NIBBLE_INLINE __m512i load_codes(const Unit<Form>& unit, int vector) {
+    if constexpr (Form::kHeldBits == 8) {
+      return _mm512_loadu_si512(unit.codes() + vector * kSparseVector);
     }
+    const __m512i both = _mm512_loadu_si512(unit.codes() + vector / 2 * kSparseVector);
+    return _mm512_and_si512(vector % 2 == 0 ? both : _mm512_srli_epi16(both, 4),
+                            _mm512_set1_epi8(15));
   }
 
-  /// The pieces `piece` + 0, 2, 4, 6.
-  template <int Group, int Bits>
-  static NIBBLE_INLINE __m512 product(const Step<Group, Bits>& step, const std::uint8_t* token,
-                                      int piece, __m512i w, __m512i z, __m512 scale, __m512 total) {
-    const std::uint8_t* a = step.block(token, piece);
-    const std::uint8_t* b = step.block(token, piece + 2);
-    const std::uint8_t* c = step.block(token, piece + 4);
-    const std::uint8_t* d = step.block(token, piece + 6);
-    const __m512i codes =
-        _mm512_inserti64x4(_mm512_castsi256_si512(codes_of(a, b)), codes_of(c, d), 1);
-    const __m512 scales =
-        _mm512_insertf32x8(_mm512_castps256_ps512(scales_of(a, b)), scales_of(c, d), 1);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot(w, z, codes)), _mm512_mul_ps(scale, scales),
-                           total);
+  template <class Form>
+  static NIBBLE_INLINE __m512i activations(const Unit<Form>& unit, const std::int8_t* codes,
+                                           int first) {
+    if constexpr (Form::kGroup == kSparseVector) {
+      return _mm512_loadu_si512(codes + unit.place(first / Form::kGroup) * Form::kGroup);
+    }
+    return _mm512_inserti64x4(_mm512_castsi256_si512(codes_of_two(unit, codes, first)),
+                              codes_of_two(unit, codes, first + 2 * kSparsePiece), 1);
+  }
+  /// A byte for each weight of vectors 0 and 1, or of 2 and 3, in each part of 16 bytes.
+  template <class Form>
+  static NIBBLE_INLINE __m512i load_zeros(const Unit<Form>& unit, int half) {
+    const __m512i all = _mm512_broadcast_i32x4(load_16(unit.zeros(half)));
+    if constexpr (Form::kHeldBits == 8) {
+      return all;
+    }
+    return _mm512_and_si512(half == 0 ? all : _mm512_srli_epi16(all, 4), _mm512_set1_epi8(15));
   }
 
-  template <int M, int Group, int Bits>
-  static NIBBLE_INLINE void add_step(const Step<Group, Bits>& step, const std::uint8_t* tokens,
-                                     std::int64_t token_bytes, Total (&total)[M]) {
-    const auto& lanes = kLanes<Group>;
-    const __m512 scales = _mm512_castps256_ps512(step.load_scales());
-    const __m512i zeros = _mm512_broadcast_i32x4(step.load_zeros());
-    __m512i even;
-    __m512i odd;
-    load_codes<Bits>(step.codes, even, odd);
-    const auto zeros_of = [&](int at) {
-      return _mm512_shuffle_epi8(zeros, _mm512_load_si512(lanes.bytes + at));
+  /// Of activations, for 16 entries, from the one `first` on. They lie within 64 groups, mostly.
+  template <class Form>
+  static NIBBLE_INLINE __m512 input_scales(const Unit<Form>& unit, const float* scales, int first) {
+    constexpr int kLast = Form::kLayout.entries < 16 ? Form::kLayout.entries - 1 : 15;
+    const __m512i places = _mm512_cvtepu8_epi32(load_16(unit.bytes + first));
+    const auto of_two = [&](const float* at) {
+      return _mm512_permutex2var_ps(_mm512_loadu_ps(at), places, _mm512_loadu_ps(at + 16));
     };
-    const auto scales_at = [&](int at) {
-      return _mm512_permutexvar_ps(_mm512_load_si512(lanes.quads + at), scales);
-    };
-    const __m512i even_zeros = zeros_of(0);
-    const __m512i odd_zeros = zeros_of(64);
-    const __m512 even_scales = scales_at(0);
-    const __m512 odd_scales = scales_at(16);
+    __m512 found = _mm512_mask_mov_ps(
+        of_two(scales), _mm512_test_epi32_mask(places, _mm512_set1_epi32(32)), of_two(scales + 32));
+    for (int begin = 64; begin <= static_cast<int>(unit.place(first + kLast)); begin += 32) {
+      found = _mm512_mask_mov_ps(found, _mm512_cmpge_epi32_mask(places, _mm512_set1_epi32(begin)),
+                                 of_two(scales + begin));
+    }
+    return found;
+  }
+
+  template <int M, class Form>
+  static NIBBLE_INLINE void add_unit(const Unit<Form>& unit, const UnitInput& x,
+                                     const InputStrides& strides, Total (&total)[M]) {
+    constexpr int kSixteens = (Form::kLayout.entries + 15) / 16;
+    const auto& entries = kEntries<Form::kGroup>;
+    __m512 scales[M][kSixteens];  // of an entry and its activations
+#pragma GCC unroll 2
+    for (int s = 0; s < kSixteens; ++s) {
+      const __m512 of_entries = _mm512_cvtph_ps(load_32(unit.scales(16 * s)));
 #pragma GCC unroll 4
-    for (int i = 0; i < M; ++i) {
-      const std::uint8_t* token = tokens + i * token_bytes;
-      total[i].even = product(step, token, 0, even, even_zeros, even_scales, total[i].even);
-      total[i].odd = product(step, token, 1, odd, odd_zeros, odd_scales, total[i].odd);
+      for (int i = 0; i < M; ++i) {
+        scales[i][s] =
+            _mm512_mul_ps(of_entries, input_scales(unit, x.scales + i * strides.scales, 16 * s));
+      }
+    }
+    const __m512i zeros[2] = {load_zeros(unit, 0), load_zeros(unit, 1)};
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i w = load_codes(unit, v);
+      const __m512i z = _mm512_shuffle_epi8(
+          zeros[v / 2], _mm512_load_si512(entries.bytes + v % 2 * kSparseVector));
+      const __m512i quads = _mm512_load_si512(entries.quads + v * (kSparseVector / kSparseQuad));
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) {
+        const __m512i a = activations(unit, x.codes + i * strides.codes, v * kSparseVector);
+        const __m512 scale = _mm512_permutexvar_ps(quads, scales[i][v * kSixteens / kVectors]);
+        __m512& sums = v % 2 == 0 ? total[i].even : total[i].odd;
+        sums = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot(w, z, a)), scale, sums);
+      }
     }
   }
 
@@ -87,19 +107,19 @@ struct Avx512Vnni {
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
          float* y, std::int64_t ldy) {
-  return w.bits == 4 ? run_bits<Avx512Vnni, 4>(w, x, begin, end, y, ldy)
-                     : run_bits<Avx512Vnni, 8>(w, x, begin, end, y, ldy);
+  return w.held_bits == 4 ? run_held<Avx512Vnni, 4>(w, x, begin, end, y, ldy)
+                          : run_held<Avx512Vnni, 8>(w, x, begin, end, y, ldy);
 }
 
 }  // namespace
 
 SparseKernel avx512vnni_sparse_kernel() {
-  return {"avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
+  return {"avx512vnni",
+          "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
           [] { return cpu_features().avx512vnni; },
-          [](int bits, std::int64_t group) {
-            return (bits == 4 || bits == 8) && is_whole_pieces(group);
-          },
-          run};
+          [](int) { return true; },
+          run,
+          run_token_lanes_avx512vnni};
 }
 
 }  // namespace nibble::ops::cpu

@@ -2,55 +2,86 @@
 #include <cstring>
 
 #include "core/float16.h"
-#include "formats/bit_packing.h"
 #include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_units.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
-std::int64_t group_at(const SparseWeight& w, std::int64_t at) {
-  const std::uint8_t* bytes = w.groups + at * w.index_bytes;
-  return w.index_bytes == 1 ? bytes[0] : bytes[0] | bytes[1] << 8;
-}
+constexpr int kQuads = kSparseVector / kSparseQuad;  // of a vector
+
+/// Reads the parts of one unit.
+class Unit {
+ public:
+  Unit(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t unit)
+      : layout_(layout), held_bits_(w.held_bits), bytes_(w.units + unit * layout.bytes) {}
+
+  std::int64_t group(int entry) const {
+    return bytes_[layout_.base] + 256 * bytes_[layout_.base + 1] + bytes_[entry];
+  }
+  float scale(int entry) const {
+    core::Fp16 scale{};
+    std::memcpy(&scale, bytes_ + layout_.scales + 2 * entry, sizeof(scale));
+    return core::to_float(scale);
+  }
+  int zero(int entry) const {
+    const std::uint8_t* const zeros = bytes_ + layout_.zeros;
+    if (held_bits_ == 8) {
+      return zeros[entry];
+    }
+    const int half = layout_.entries / 2;
+    return zeros[entry % half] >> (entry / half * 4) & 15;
+  }
+  int code(int weight) const {
+    const std::uint8_t* const codes = bytes_ + layout_.codes;
+    const int vector = weight / kSparseVector;
+    return held_bits_ == 8
+               ? codes[weight]
+               : codes[vector / 2 * kSparseVector + weight % kSparseVector] >> (vector % 2 * 4) &
+                     15;
+  }
+
+ private:
+  const SparseUnitLayout& layout_;
+  int held_bits_;
+  const std::uint8_t* bytes_;
+};
 
 /// One row of weights times one token.
-float dot(const SparseWeight& w, std::int64_t row, const SparseInput& x, std::int64_t token) {
-  constexpr std::int64_t kQuads = kSparsePiece / kSparseQuad;  // of a piece
-  float sums[2][4 * kQuads] = {};
-  std::int64_t quad = 0;  // of the row
-  const std::int64_t code_bytes = w.group * w.bits / 8;
-  for (std::int64_t at = w.row_index[row]; at < w.row_index[row + 1]; ++at) {
-    const std::uint8_t* blocks = x.blocks + token * x.token_bytes + group_at(w, at) * x.group_bytes;
-    float scale = 0;
-    std::memcpy(&scale, blocks + kSparsePiece, sizeof(scale));
-    scale = core::to_float(core::Fp16{w.scales[at]}) * scale;
-    const int zero =
-        w.zeros == nullptr ? 1 << (w.bits - 1) : formats::get_code(w.zeros, w.bits, at);
-    for (std::int64_t i = 0; i < w.group; i += kSparseQuad, ++quad) {
-      const std::uint8_t* a = blocks + i / kSparsePiece * kSparseBlock + i % kSparsePiece;
+float dot(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t row,
+          const SparseInput& x, std::int64_t token) {
+  float sums[2][kQuads] = {};
+  for (std::int64_t at = w.first_unit[row]; at < w.first_unit[row + 1]; ++at) {
+    const Unit unit(w, layout, at);
+    for (int weight = 0; weight < kSparseUnit; weight += kSparseQuad) {
+      const int entry = weight / w.group;
+      const std::int64_t group = unit.group(entry);
+      const std::int8_t* const a =
+          x.codes + token * x.code_stride + group * w.group + weight % w.group;
       int sum = 0;
-      for (std::int64_t j = 0; j < kSparseQuad; ++j) {
-        const int code = formats::get_code(w.codes + at * code_bytes, w.bits, i + j);
-        sum += (code - zero) * static_cast<std::int8_t>(a[j]);
+      for (int j = 0; j < kSparseQuad; ++j) {
+        sum += (unit.code(weight + j) - unit.zero(entry)) * a[j];
       }
-      const std::int64_t piece = quad / kQuads;
-      float& total = sums[piece % 2][piece / 2 % 4 * kQuads + quad % kQuads];
+      const float scale = unit.scale(entry) * x.scales[token * x.scale_stride + group];
+      float& total = sums[weight / kSparseVector % 2][weight % kSparseVector / kSparseQuad];
       total = std::fma(static_cast<float>(sum), scale, total);
     }
   }
-  const auto both = [&](std::int64_t i) { return sums[0][i] + sums[1][i]; };
-  float rest[kQuads];
-  for (std::int64_t i = 0; i < kQuads; ++i) {
-    rest[i] = (both(i) + both(i + 2 * kQuads)) + (both(i + kQuads) + both(i + 3 * kQuads));
+  const auto both = [&](int i) { return sums[0][i] + sums[1][i]; };
+  float rest[kQuads / 4];
+  for (int i = 0; i < kQuads / 4; ++i) {
+    rest[i] = (both(i) + both(i + kQuads / 2)) +
+              (both(i + kQuads / 4) + both(i + kQuads / 4 + kQuads / 2));
   }
   return (rest[0] + rest[2]) + (rest[1] + rest[3]);
 }
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
          float* y, std::int64_t ldy) {
+  const SparseUnitLayout layout = sparse_unit_layout(w.group, w.held_bits);
   for (std::int64_t token = 0; token < x.m; ++token) {
     for (std::int64_t row = begin; row < end; ++row) {
-      y[token * ldy + row] = dot(w, row, x, token);
+      y[token * ldy + row] = dot(w, layout, row, x, token);
     }
   }
 }
@@ -58,7 +89,7 @@ void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::i
 }  // namespace
 
 SparseKernel scalar_sparse_kernel() {
-  return {"scalar", "nothing", [] { return true; }, [](int, std::int64_t) { return true; }, run};
+  return {"scalar", "nothing", [] { return true; }, [](int) { return true; }, run};
 }
 
 }  // namespace nibble::ops::cpu

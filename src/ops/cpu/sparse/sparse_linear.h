@@ -7,6 +7,7 @@
 #include "formats/packed_weight.h"
 #include "ops/cpu/linear/linear_kernel.h"
 #include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_units.h"
 
 namespace nibble::ops::cpu {
 
@@ -15,13 +16,9 @@ namespace nibble::ops::cpu {
 InputNeeds sparse_needs(const formats::PackedWeight& weight);
 
 /// y [m, n_0 + n_1 + ...] = x W^T of block-sparse rows that stand side by side, with equal needs;
-/// rows ldy apart. Tasks have rows with about equally many kept groups. `input` by sparse_needs().
-void sparse_linear(const SparseKernel& kernel,
-                   std::span<const formats::PackedWeight* const> weights,
+/// rows ldy apart. Tasks have rows with about equally many units. `input` by sparse_needs().
+void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* const> weights,
                    const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool);
-
-/// The weight in memory of its own on huge pages (PageBuffer).
-formats::PackedWeight on_huge_pages(const formats::PackedWeight& weight);
 
 /// The entry of the table of kernels, "sparse-avx2".
 LinearKernel sparse_kernel(const SparseKernel& kernel);

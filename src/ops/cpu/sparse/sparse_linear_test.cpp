@@ -22,9 +22,11 @@ using formats::PackedWeight;
 struct Shape {
   std::int64_t n, groups;
 };
-// One row; rows that end inside a step of 128 weights; two-byte indices.
+// One row; rows that end inside a unit of 256 weights; groups further than a byte from the first of
+// their unit.
 constexpr Shape kShapes[] = {{1, 1}, {3, 2}, {17, 8}, {40, 9}, {64, 24}, {33, 31}, {20, 300}};
-constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 8, 13};
+constexpr Shape kFarGroups = {12, 1500};
+constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 10, 11, 16, 37};
 constexpr const char* kSchemes[] = {
     "int4-asym-g16-bsr",       "int4-sym-g16-bsr",      "int4-asym-g32-bsr",
     "int4-asym-g64-bsr",       "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
@@ -56,7 +58,8 @@ std::vector<float> run(const SparseKernel& kernel, const PackedWeight& weight,
   const float poison = std::numeric_limits<float>::quiet_NaN();
   const std::int64_t ldy = weight.n + kRoom;
   std::vector<float> wide(static_cast<std::size_t>(input.m() * ldy), poison);
-  const PackedWeight* const alone = &weight;
+  const SparseUnits units = SparseUnits::pack(weight, pool);
+  const SparseUnits* const alone = &units;
   sparse_linear(kernel, {&alone, 1}, input, wide.data(), ldy, pool);
   std::vector<float> y;
   for (std::int64_t i = 0; i < input.m(); ++i) {
@@ -104,7 +107,7 @@ PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& i
 }
 
 bool takes(const SparseKernel& kernel, const PackedWeight& weight) {
-  return kernel.runs_here() && kernel.takes(weight.scheme.code.bits, weight.scheme.scale.group);
+  return kernel.runs_here() && kernel.takes(held_bits_of(weight.scheme.code.bits));
 }
 
 std::int64_t chain_of(const PackedWeight& weight) {
@@ -138,6 +141,40 @@ TEST(SparseLinear, IsTheReferenceOnEveryKernel) {
   if (vector_kernels == 0) {
     GTEST_SKIP() << "no kernel with vectors runs here";
   }
+}
+
+TEST(SparseLinear, TakesGroupsThatLieFarApart) {
+  core::ThreadPool pool(2);
+  for (const std::string scheme : {"int4-asym-g8-bsr", "int4-asym-g64-bsr", "int8-sym-g16-bsr"}) {
+    const PackedWeight weight = sparse_weight(scheme, kFarGroups, 0.004, 10);
+    const QuantizedInput input = quantized(weight, 2, pool);
+    const PackedReference reference = reference_of(weight, input);
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (takes(kernel, weight)) {
+        const auto y = run(kernel, weight, input, pool);
+        EXPECT_EQ(testing::compare(y, reference, chain_of(weight)).bad, 0)
+            << kernel.name << " " << scheme;
+      }
+    }
+  }
+}
+
+TEST(SparseUnits, HaveTheirGroupsAndNoMoreThanARestOfZeros) {
+  core::ThreadPool pool(2);
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {64, 40}, 0.5, 11);
+  const SparseUnits units = SparseUnits::pack(weight, pool);
+  constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(16, 4);
+  EXPECT_EQ(kLayout.bytes, 192);  // 12 bytes for a group
+  ASSERT_EQ(units.n(), 64);
+  for (std::int64_t row = 0; row < units.n(); ++row) {
+    const auto [begin, end] = formats::stored_groups_of(weight, row);
+    const auto ends = units.first_unit().subspan(static_cast<std::size_t>(row), 2);
+    EXPECT_EQ(ends[1] - ends[0], (end - begin + kLayout.entries - 1) / kLayout.entries) << row;
+  }
+  EXPECT_EQ(units.bytes(), units.first_unit().back() * kLayout.bytes);
+  EXPECT_THROW(
+      (void)SparseUnits::pack(testing::sparse_weight("int4-asym-g16-bsr-t16", 16, 64, 12), pool),
+      core::Error);
 }
 
 TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
@@ -227,7 +264,10 @@ class SparseLayers : public ::testing::Test {
     const std::int64_t bytes =
         formats::stored_bytes(set.parts[0].weight) + formats::stored_bytes(set.parts[1].weight);
     const bool in_float = activations == ActivationPrecision::kFloat;
-    EXPECT_EQ(ops.prepared_bytes(), in_float ? 0 : bytes);
+    core::ThreadPool pool(1);
+    const std::int64_t packed = SparseUnits::pack(set.parts[0].weight, pool).bytes() +
+                                SparseUnits::pack(set.parts[1].weight, pool).bytes();
+    EXPECT_EQ(ops.prepared_bytes(), in_float ? 0 : packed);
     EXPECT_EQ(ops.unprepared_bytes(set), in_float ? bytes : 0);
     Matrix x = ops.matrix(5, 96);
     const auto values = testing::random_input(5, 96, 3);

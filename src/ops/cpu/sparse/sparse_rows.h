@@ -3,21 +3,29 @@
 #include <cstdint>
 #include <span>
 
-/// Products of block-sparse rows (formats/block_sparse.h), read as they are stored. This header is
-/// also included by files that are compiled for one instruction set: it must not bring inline
-/// functions with it, because the linker may keep the copy that needs that instruction set.
+/// Products of block-sparse rows (formats/block_sparse.h) in units, one stream for each row. This
+/// header is also included by files that are compiled for one instruction set: it must not bring
+/// inline functions with it, because the linker may keep the copy that needs that instruction set.
 ///
-/// The weights that a row keeps stand one behind the other. They are cut into quads of 4, and quads
-/// into pieces of 4:
+/// A unit holds kSparseUnit weights, E = kSparseUnit / group groups that a row keeps:
 ///
-///   kept groups   | g1            | g4            | g7            | ...      16 weights each
-///   quads          0   1   2   3    4   5   6   7    8   9  10  11
-///   pieces         ----- 0 ------   ----- 1 ------   ----- 2 ------
+///   places [E]    which group, counted from `base`, in a byte each
+///   scales [E]    float16
+///   zeros         a nibble each, entry i in the low half of byte i, entry E / 2 + i in the high
+///                 half; or a byte each [E]
+///   base          the first group that a place may mean, 2 bytes, little-endian; then room up to
+///                 16 bytes
+///   codes         four vectors of 64, each of four pieces of 16. As nibbles two vectors share a
+///                 line of 64 bytes, the first in the low halves; else each has a line
 ///
-/// With a(k) the INT8 codes of the activations, every kernel computes for one quad q after another,
-/// of piece p = q / 4,
+/// Codes of up to 4 bits are nibbles, others bytes. A row's last unit is filled up with its last
+/// group again, of scale 0 and codes equal to the zero; and so is a unit whose next group lies more
+/// than 255 groups behind the base.
 ///
-///   float& s = sum[p % 2][p / 2 % 4 * 4 + q % 4]
+/// With a(k) the INT8 codes of the activations, every kernel computes for one vector v after
+/// another, and each of its 16 quads q (4 weights of one group),
+///
+///   float& s = sum[v % 2][q]
 ///   s = fma(float(sum over the quad of (code - zero) * a), scale * a_scale, s)
 ///
 /// and then t[i] = sum[0][i] + sum[1][i], u[i] = t[i] + t[i + 8], v[i] = u[i] + u[i + 4],
@@ -26,51 +34,62 @@
 /// all instruction sets, batch sizes and thread counts.
 namespace nibble::ops::cpu {
 
-inline constexpr int kSparseQuad = 4;
-inline constexpr int kSparsePiece = 16;
+inline constexpr int kSparseUnit = 256;   // weights
+inline constexpr int kSparseVector = 64;  // weights
+inline constexpr int kSparsePiece = 16;   // weights
+inline constexpr int kSparseQuad = 4;     // weights
 
-/// Bytes of a block of activations: of 16 inputs, or of a group of 8.
-inline constexpr int kSparseBlock = 64;
+/// Where the parts of a unit stand, in bytes.
+struct SparseUnitLayout {
+  int entries;
+  int scales;
+  int zeros;
+  int base;
+  int codes;
+  int bytes;
+};
+consteval SparseUnitLayout sparse_unit_layout_of(int group, int held_bits) {
+  const int entries = kSparseUnit / group;
+  const int zeros = 3 * entries;
+  const int base = zeros + entries * held_bits / 8;
+  const int codes = (base + 2 + 15) / 16 * 16;
+  return {entries, entries, zeros, base, codes, codes + kSparseUnit * held_bits / 8};
+}
 
 /// One matrix as kernels see it.
 struct SparseWeight {
-  const std::int32_t* row_index = nullptr;  // [n + 1]
-  const std::uint8_t* groups = nullptr;     // [kept, index_bytes], little-endian
-  const std::uint8_t* codes = nullptr;      // [kept, group * bits / 8], LSB first
-  const std::uint16_t* scales = nullptr;    // [kept], float16
-  const std::uint8_t* zeros = nullptr;      // [kept], `bits` each, LSB first; null: symmetric
-  std::int64_t group = 0;                   // inputs: 8, 16, 32 or 64
-  int index_bytes = 1;
-  int bits = 4;
+  const std::uint8_t* units = nullptr;
+  const std::int32_t* first_unit = nullptr;  // [n + 1], of each row
+  int group = 0;                             // inputs: 8, 16, 32 or 64
+  int held_bits = 4;                         // 4 or 8
 };
 
-/// INT8 activations in blocks, so that a load at the block or 16 bytes behind it gives codes and
-/// scale in either order:
-///
-///   bytes    0 .. 15   16 .. 31             32 .. 47   48 .. 63
-///            codes     the scale, 4 times   codes      not used
-///
-/// Behind the last block of a token stand those of one group of zeros.
+/// INT8 activations. 64 more floats can be read behind the last scale.
 struct SparseInput {
   std::int64_t m = 0;
-  const std::uint8_t* blocks = nullptr;
-  std::int64_t group_bytes = 0;  // the blocks of a group
-  std::int64_t token_bytes = 0;
-  std::int64_t groups = 0;  // of a token: the index of the zeros
+  const std::int8_t* codes = nullptr;  // [m, k], rows code_stride bytes apart
+  const float* scales = nullptr;       // [m, k / group], rows scale_stride floats apart
+  std::int64_t code_stride = 0;
+  std::int64_t scale_stride = 0;
 };
+
+struct SparseLanes;  // token_lanes.h
 
 /// An instruction set's kernel.
 struct SparseKernel {
   const char* name = nullptr;  // that of the variant (packed/variants.h) with these instructions
   const char* needs = nullptr;
   bool (*runs_here)() = nullptr;
-  bool (*takes)(int bits, std::int64_t group) = nullptr;
+  bool (*takes)(int held_bits) = nullptr;
   /// Rows [begin, end) of all tokens; y points at column 0 of the matrix.
   void (*run)(const SparseWeight&, const SparseInput&, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) = nullptr;
+  /// The same of nibbles and up to kSparseLanes tokens, a lane for each; null: there is none.
+  void (*run_lanes)(const SparseWeight&, const SparseLanes&, std::int64_t begin, std::int64_t end,
+                    float* y, std::int64_t ldy) = nullptr;
 };
 
-SparseKernel scalar_sparse_kernel();  // the reference: any bits, any group
+SparseKernel scalar_sparse_kernel();  // the reference
 
 // x86-64
 SparseKernel avx2_sparse_kernel();

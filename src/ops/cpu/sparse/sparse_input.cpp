@@ -1,0 +1,91 @@
+#include "ops/cpu/sparse/sparse_input.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kLeastLanes = 11;
+constexpr std::int64_t kGroupsPerTask = 32;
+constexpr std::uint32_t kUnsigned = 0x80808080;  // makes a + 128 of four codes
+
+/// Group g of a block's tokens, `first` being the first row of codes.
+void fill_group(const QuantizedInput& input, std::int64_t first, std::int64_t tokens,
+                std::int64_t g, float* scales, std::uint32_t* codes) {
+  const std::int64_t quads = input.group() / kSparseQuad;
+  for (std::int64_t lane = 0; lane < kSparseLanes; ++lane) {
+    const bool is_there = lane < tokens;
+    const std::int64_t row = first + (is_there ? lane : 0);
+    const std::int8_t* const from = input.codes(row) + g * input.group_stride();
+    scales[lane] = is_there ? input.scales(row)[g] : 0.0f;
+    for (std::int64_t q = 0; q < quads; ++q) {
+      std::uint32_t quad = 0;
+      std::memcpy(&quad, from + q * kSparseQuad, sizeof(quad));
+      codes[q * kSparseLanes + lane] = quad ^ kUnsigned;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t rows_in_lanes(std::int64_t m) {
+  const std::int64_t rest = m % kSparseLanes;
+  return rest >= kLeastLanes ? m : m - rest;
+}
+
+SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
+                         std::vector<std::int8_t>& copy) {
+  const TiledInput tiled = input.tiled();
+  SparseInput x;
+  x.m = tiled.m - first;
+  x.codes = tiled.codes + first * tiled.row_stride;
+  x.code_stride = tiled.row_stride;
+  x.scales = tiled.scales + first * tiled.groups;
+  x.scale_stride = tiled.groups;
+  const std::int64_t group = input.group();
+  if (input.group_stride() == group) {
+    return x;
+  }
+  copy.resize(static_cast<std::size_t>(x.m * tiled.groups * group));
+  std::int8_t* to = copy.data();
+  for (std::int64_t row = first; row < tiled.m; ++row) {
+    for (std::int64_t g = 0; g < tiled.groups; ++g, to += group) {
+      std::memcpy(to, input.codes(row) + g * input.group_stride(), static_cast<std::size_t>(group));
+    }
+  }
+  x.codes = copy.data();
+  x.code_stride = tiled.groups * group;
+  return x;
+}
+
+std::vector<SparseLanes> sparse_lanes(const QuantizedInput& input, std::int64_t count,
+                                      Scratch& scratch, core::ThreadPool& pool) {
+  const std::int64_t blocks = (count + kSparseLanes - 1) / kSparseLanes;
+  const std::int64_t groups = input.groups();
+  const std::int64_t scale_floats = groups * kSparseLanes;
+  const std::int64_t quads = input.group() / kSparseQuad;
+  const std::int64_t block_floats = scale_floats * (1 + quads);
+  float* const memory = scratch.floats(blocks * block_floats);
+  const auto codes_of = [&](std::int64_t block) {
+    return reinterpret_cast<std::uint32_t*>(memory + block * block_floats + scale_floats);
+  };
+  std::vector<SparseLanes> lanes;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    lanes.push_back({reinterpret_cast<const std::uint8_t*>(codes_of(block)),
+                     memory + block * block_floats,
+                     std::min<std::int64_t>(kSparseLanes, count - block * kSparseLanes)});
+  }
+  pool.parallel_for(blocks * groups, kGroupsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t block = i / groups;
+      const std::int64_t g = i % groups;
+      fill_group(input, block * kSparseLanes, lanes[static_cast<std::size_t>(block)].tokens, g,
+                 memory + block * block_floats + g * kSparseLanes,
+                 codes_of(block) + g * quads * kSparseLanes);
+    }
+  });
+  return lanes;
+}
+
+}  // namespace nibble::ops::cpu

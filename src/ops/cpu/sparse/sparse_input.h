@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/threads.h"
+#include "ops/cpu/packed/quantized_input.h"
+#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/token_lanes.h"
+#include "ops/cpu/vector/scratch.h"
+
+namespace nibble::ops::cpu {
+
+/// Of m rows of codes, how many of the first a lane for each multiplies faster: whole vectors of
+/// lanes, and a last one that has at most 5 to spare.
+std::int64_t rows_in_lanes(std::int64_t m);
+
+/// The rows of codes from `first` on. They lie where they are, unless there is padding behind their
+/// groups: then they are copied without it.
+SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
+                         std::vector<std::int8_t>& copy);
+
+/// The first `count` rows of codes in blocks of kSparseLanes, which lie in `scratch`.
+std::vector<SparseLanes> sparse_lanes(const QuantizedInput& input, std::int64_t count,
+                                      Scratch& scratch, core::ThreadPool& pool);
+
+}  // namespace nibble::ops::cpu

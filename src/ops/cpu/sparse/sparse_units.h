@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/threads.h"
+#include "formats/packed_weight.h"
+#include "ops/cpu/packed/page_buffer.h"
+#include "ops/cpu/sparse/sparse_rows.h"
+
+namespace nibble::ops::cpu {
+
+/// Bits that codes of `bits` bits take in units.
+constexpr int held_bits_of(int bits) {
+  return bits <= 4 ? 4 : 8;
+}
+
+/// The layout of a group size, 8, 16, 32 or 64, at run time.
+SparseUnitLayout sparse_unit_layout(std::int64_t group, int held_bits);
+
+/// A block-sparse weight with a pattern for each row, in the units of sparse_rows.h.
+class SparseUnits {
+ public:
+  /// Throws kFailed for other weights.
+  static SparseUnits pack(const formats::PackedWeight& weight, core::ThreadPool& pool);
+
+  std::int64_t n() const { return static_cast<std::int64_t>(first_unit_.size()) - 1; }
+  std::int64_t k() const { return k_; }
+  /// Of all rows.
+  std::int64_t bytes() const { return memory_.bytes(); }
+  SparseWeight view() const;
+  /// [n + 1], of each row, counted in units.
+  std::span<const std::int32_t> first_unit() const { return first_unit_; }
+
+ private:
+  std::int64_t k_ = 0;
+  int group_ = 0;
+  int held_bits_ = 4;
+  std::vector<std::int32_t> first_unit_;
+  PageBuffer memory_;
+};
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/sparse/sparse_rows.h"
+
+/// Block-sparse rows times many tokens, a lane of a vector for each token: no activation has to be
+/// brought to its group, and results have the bits of sparse_rows.h. Also included by files that
+/// are compiled for one instruction set.
+namespace nibble::ops::cpu {
+
+inline constexpr int kSparseLanes = 16;
+
+/// Tokens side by side. Codes stand as bytes a + 128, so that they meet weights with a sign:
+///
+///   sum of (code - zero) * a  =  sum of (code - zero) * (a + 128)  -  128 * sum of (code - zero)
+struct SparseLanes {
+  const std::uint8_t* codes = nullptr;  // [k / 4, kSparseLanes, 4], on borders of 64 bytes
+  const float* scales = nullptr;        // [k / group, kSparseLanes], likewise
+  std::int64_t tokens = 0;              // that there are, at most kSparseLanes
+};
+
+/// Rows [begin, end); y points at column 0 of the first token.
+/// Needs AVX512-VNNI.
+void run_token_lanes_avx512vnni(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
+                                std::int64_t end, float* y, std::int64_t ldy);
+
+}  // namespace nibble::ops::cpu
