@@ -21,6 +21,7 @@ bool matches(const LayerRule& rule, const std::string& name) {
 }
 
 struct Layer {
+  std::int64_t outputs = 0;
   std::int64_t inputs = 0;
   models::LayerPart part = models::LayerPart::kQkv;
 };
@@ -33,7 +34,7 @@ std::map<std::string, Layer> layers_of(const models::Network& network) {
       const auto part = models::part_of(*block, *set);
       for (const ops::Linear& layer : set->parts) {
         if (part) {
-          layers.emplace(layer.name, Layer{layer.weight.k, *part});
+          layers.emplace(layer.name, Layer{layer.weight.n, layer.weight.k, *part});
         }
       }
     }
@@ -75,6 +76,16 @@ std::set<std::string> without_numbers(const std::map<std::string, Layer>& layers
       core::printable(fmt::format("{}", fmt::join(rule.match, "', '"))),
       core::suggestion(rule.match.front(), patterns),
       core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
+}
+
+void require_fits(const Recipe& recipe, const std::string& what, const formats::Scheme& scheme,
+                  std::int64_t outputs, std::int64_t inputs) {
+  try {
+    formats::require_shape(scheme, outputs, inputs);
+  } catch (const core::Error& error) {
+    core::fail(core::ErrorKind::kUsage, "recipe '{}', {}: {}", core::printable(recipe.name), what,
+               error.what());
+  }
 }
 
 // That of a layer that no rule decides; nullopt: it stays as it is.
@@ -120,6 +131,8 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Network& netw
     for (const auto& pass : passes) {
       scheme = pass->scheme_for(scheme, layer.inputs);
     }
+    require_fits(recipe, fmt::format("layer {}", core::printable(name)), scheme, layer.outputs,
+                 layer.inputs);
     schemes.emplace(name, scheme);
   }
   if (const auto idle = std::find(decides.begin(), decides.end(), false); idle != decides.end()) {
@@ -128,12 +141,7 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Network& netw
   }
   if (recipe.output) {
     const formats::PackedWeight& weight = network.output.parts.front().weight;
-    try {
-      formats::require_shape(*recipe.output, weight.n, weight.k);
-    } catch (const core::Error& error) {
-      core::fail(core::ErrorKind::kUsage, "recipe '{}', output layer: {}",
-                 core::printable(recipe.name), error.what());
-    }
+    require_fits(recipe, "output layer", *recipe.output, weight.n, weight.k);
     schemes.emplace(models::kOutputName, *recipe.output);
   }
   return schemes;

@@ -16,7 +16,7 @@ const LayerRule* rule_for(const Recipe& recipe, const std::string& layer);
 /// passes may fit it to the layer's width (Pass::scheme_for), and blocks of 256 inputs make way for
 /// blocks of 32 where rows are no multiple of that; and models::kOutputName when the
 /// recipe rounds the output layer. Throws kUsage for an entry of Recipe::layers that decides no
-/// layer, with the names that there are, and for a scheme that cannot hold the output layer.
+/// layer, with the names that there are, and for a scheme that cannot hold its layer.
 std::map<std::string, formats::Scheme> layer_schemes(const models::Network& network,
                                                      const Recipe& recipe);
 

@@ -63,6 +63,13 @@ TEST(LayerSchemes, PatternsThatDecideNothingAreRefusedWithTheNamesThereAre) {
   EXPECT_EQ(refusal(R"([{"match": ["*.fc1", "*.up_proj"], "scheme": "f16"}])"), "");
 }
 
+// Before any work is done, and with the layer's name.
+TEST(LayerSchemes, SchemesThatCannotHoldTheirLayerAreRefused) {
+  const std::string message = refusal(R"([{"match": "*.down_proj", "scheme": "mxfp4"}])");
+  EXPECT_NE(message.find("layer model.layers.0.mlp.down_proj: "), std::string::npos) << message;
+  EXPECT_NE(message.find("mxfp4 needs inputs in multiples of 32"), std::string::npos) << message;
+}
+
 TEST(LayerSchemes, MalformedEntriesAreRefused) {
   for (const char* layers :
        {R"({"match": "*", "scheme": "f16"})", R"(["*"])", R"([{"scheme": "f16"}])",
