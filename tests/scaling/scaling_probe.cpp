@@ -6,8 +6,8 @@
 //   scaling_probe NAME RUNS          measures one
 //
 // A measurement is a line: name, size, seconds for half the size, for the size and for twice the
-// size; tabs lie between. Seconds are of the thread's processor time, the least of RUNS runs. A case that throws
-// what is no refusal is named on stderr; the others are measured all the same.
+// size; tabs lie between. Seconds are of the thread's processor time, the least of RUNS runs. A
+// case that throws what is no refusal is named on stderr; the others are measured all the same.
 #include <algorithm>
 #include <array>
 #include <charconv>
