@@ -135,7 +135,7 @@ class CutFormats : public testing::Test {
 };
 
 TEST_F(CutFormats, HoldPartsThatAddUp) {
-  for (const char* recipe : {"rtn-w4g128", "nf4g32", "nvfp4", "fp8", "gqsa-w4s50",
+  for (const char* recipe : {"rtn-w4g128", "nf4g32", "nvfp4", "fp8", "gqsa-w4s50", "gqsa-f16s50",
                              R"({"scheme": "int8-sym-row-a8", "passes": ["rtn"]})"}) {
     expect_parts_of(compress(recipe), 2);
   }

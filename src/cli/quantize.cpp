@@ -122,10 +122,10 @@ class Quantize final : public ModelCommand {
   // What pruning whole groups costs, training brings back.
   void hint_at_tuning(const models::Model& result) const {
     const auto& schemes = result.compression.schemes;
-    const bool is_block_sparse = std::any_of(schemes.begin(), schemes.end(), [](const auto& layer) {
-      return formats::is_block_sparse(layer.second);
+    const bool is_trainable = std::any_of(schemes.begin(), schemes.end(), [](const auto& layer) {
+      return formats::is_block_sparse(layer.second) && formats::has_codes(layer.second);
     });
-    if (is_block_sparse && !common_.quiet && !common_.json) {
+    if (is_trainable && !common_.quiet && !common_.json) {
       const std::vector<std::string> words = {"nibble",
                                               "tune",
                                               output_,

@@ -49,20 +49,38 @@ std::uint8_t middle_of(const Scheme& scheme) {
 
 /// One group of one row.
 struct GroupValues {
-  const std::uint8_t* codes = nullptr;
-  Fp16 scale;
-  std::uint8_t zero = 0;  // only with zeros
+  std::span<const std::byte> weights;  // codes, or floats
+  Fp16 scale;                          // with codes
+  std::uint8_t zero = 0;               // with zeros
 };
 
-std::int64_t code_bytes(const Scheme& scheme) {
-  return packed_bytes(scheme.scale.group, scheme.code.bits);
+/// The part that holds the weights of groups, of a weight with all of them or of block-sparse rows.
+Tensor PackedWeight::*weights_part(const Scheme& scheme) {
+  if (has_codes(scheme)) {
+    return &PackedWeight::codes;
+  }
+  return is_block_sparse(scheme) ? &PackedWeight::values : &PackedWeight::dense;
+}
+
+/// Of a group of block-sparse rows.
+std::int64_t weight_bytes(const Scheme& scheme) {
+  const std::int64_t group = scheme.scale.group;
+  return has_codes(scheme) ? packed_bytes(group, scheme.code.bits)
+                           : group * core::size_of(scheme.code.dense);
+}
+
+std::int64_t row_bytes(const Tensor& part) {
+  return part.dim(1) * core::size_of(part.dtype());
 }
 
 /// Of a block-sparse weight.
 GroupValues stored_values(const PackedWeight& weight, std::int64_t entry) {
   const Scheme& scheme = weight.scheme;
-  GroupValues values{weight.codes.data<std::uint8_t>().data() + entry * code_bytes(scheme),
-                     weight.scales.data<Fp16>()[index(entry)]};
+  const std::int64_t bytes = weight_bytes(scheme);
+  GroupValues values{{(weight.*weights_part(scheme)).raw() + entry * bytes, index(bytes)}, {}};
+  if (has_codes(scheme)) {
+    values.scale = weight.scales.data<Fp16>()[index(entry)];
+  }
   if (has_zeros(scheme)) {
     values.zero = static_cast<std::uint8_t>(
         get_code(weight.zeros.data<std::uint8_t>().data(), scheme.code.bits, entry));
@@ -71,22 +89,27 @@ GroupValues stored_values(const PackedWeight& weight, std::int64_t entry) {
 }
 
 void set_stored_values(PackedWeight& weight, std::int64_t entry, const GroupValues& values) {
-  const std::int64_t bytes = code_bytes(weight.scheme);
-  std::copy_n(values.codes, bytes,
-              weight.codes.mutable_data<std::uint8_t>().begin() + entry * bytes);
-  weight.scales.mutable_data<Fp16>()[index(entry)] = values.scale;
-  if (has_zeros(weight.scheme)) {
-    set_code(weight.zeros.mutable_data<std::uint8_t>(), weight.scheme.code.bits, entry,
-             values.zero);
+  const Scheme& scheme = weight.scheme;
+  std::byte* const place = (weight.*weights_part(scheme)).mutable_raw();
+  std::copy(values.weights.begin(), values.weights.end(),
+            place + entry * std::ssize(values.weights));
+  if (has_codes(scheme)) {
+    weight.scales.mutable_data<Fp16>()[index(entry)] = values.scale;
+  }
+  if (has_zeros(scheme)) {
+    set_code(weight.zeros.mutable_data<std::uint8_t>(), scheme.code.bits, entry, values.zero);
   }
 }
 
-/// Of a weight with all groups.
-GroupValues full_values(const PackedWeight& full, std::int64_t row, std::int64_t group) {
+/// Of a weight with all groups, `bytes` of weights each.
+GroupValues full_values(const PackedWeight& full, std::int64_t row, std::int64_t group,
+                        std::int64_t bytes) {
   const Scheme& scheme = full.scheme;
-  GroupValues values{
-      full.codes.data<std::uint8_t>().data() + row * full.codes.dim(1) + group * code_bytes(scheme),
-      full.scales.data<Fp16>()[index(row * full.scales.dim(1) + group)]};
+  const Tensor& part = full.*weights_part(scheme);
+  GroupValues values{{part.raw() + row * row_bytes(part) + group * bytes, index(bytes)}, {}};
+  if (has_codes(scheme)) {
+    values.scale = full.scales.data<Fp16>()[index(row * full.scales.dim(1) + group)];
+  }
   if (has_zeros(scheme)) {
     values.zero = static_cast<std::uint8_t>(get_code(
         full.zeros.data<std::uint8_t>().data() + row * full.zeros.dim(1), scheme.code.bits, group));
@@ -97,11 +120,12 @@ GroupValues full_values(const PackedWeight& full, std::int64_t row, std::int64_t
 void set_full_values(PackedWeight& full, std::int64_t row, std::int64_t group,
                      const GroupValues& values) {
   const Scheme& scheme = full.scheme;
-  const std::int64_t bytes = code_bytes(scheme);
-  std::copy_n(
-      values.codes, bytes,
-      full.codes.mutable_data<std::uint8_t>().begin() + row * full.codes.dim(1) + group * bytes);
-  full.scales.mutable_data<Fp16>()[index(row * full.scales.dim(1) + group)] = values.scale;
+  Tensor& part = full.*weights_part(scheme);
+  std::copy(values.weights.begin(), values.weights.end(),
+            part.mutable_raw() + row * row_bytes(part) + group * std::ssize(values.weights));
+  if (has_codes(scheme)) {
+    full.scales.mutable_data<Fp16>()[index(row * full.scales.dim(1) + group)] = values.scale;
+  }
   if (has_zeros(scheme)) {
     const std::int64_t zero_bytes = full.zeros.dim(1);
     set_code(
@@ -113,7 +137,7 @@ void set_full_values(PackedWeight& full, std::int64_t row, std::int64_t group,
 /// A weight with all groups, which are 0.
 PackedWeight weight_of_zeros(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   PackedWeight full = empty_weight(scheme, n, k);
-  if (!has_zeros(scheme)) {
+  if (has_codes(scheme) && !has_zeros(scheme)) {
     const std::vector<std::uint8_t> codes(index(k), middle_of(scheme));
     const std::int64_t bytes = full.codes.dim(1);
     for (std::int64_t row = 0; row < n; ++row) {
@@ -124,20 +148,31 @@ PackedWeight weight_of_zeros(const Scheme& scheme, std::int64_t n, std::int64_t 
   return full;
 }
 
-/// Which groups [n / tile, groups] of a weight hold a code other than their zero.
-std::vector<bool> used_groups(const PackedWeight& full, std::int64_t tile) {
-  const std::int64_t groups = groups_per_row(full.scheme, full.k);
-  const std::int64_t size = full.scheme.scale.group;
+/// Whether weights of a row are other than 0: codes than their zeros.
+std::vector<bool> used_weights(const PackedWeight& full, std::int64_t row) {
+  std::vector<float> values(index(full.k));
+  if (has_codes(full.scheme)) {
+    decode_unscaled(full, row, values);
+  } else {
+    decode_row(full, row, values);
+  }
+  std::vector<bool> used(values.size());
+  std::transform(values.begin(), values.end(), used.begin(),
+                 [](float value) { return value != 0.0f; });
+  return used;
+}
+
+/// Which groups [n / tile, groups] of `scheme` hold a weight other than 0.
+std::vector<bool> used_groups(const PackedWeight& full, const Scheme& scheme) {
+  const std::int64_t tile = pattern_rows(scheme);
+  const std::int64_t groups = groups_per_row(scheme, full.k);
+  const std::int64_t size = scheme.scale.group;
   std::vector<bool> used(index(full.n / tile * groups));
-  std::vector<std::uint8_t> codes(index(full.k));
-  std::vector<std::uint8_t> zeros(index(groups));
   for (std::int64_t row = 0; row < full.n; ++row) {
-    unpack_codes(full, row, codes);
-    unpack_zeros(full, row, zeros);
+    const std::vector<bool> weights = used_weights(full, row);
     for (std::int64_t g = 0; g < groups; ++g) {
-      const auto first = codes.begin() + g * size;
-      if (std::any_of(first, first + size,
-                      [&](std::uint8_t code) { return code != zeros[index(g)]; })) {
+      const auto first = weights.begin() + g * size;
+      if (std::find(first, first + size, true) != first + size) {
         used[index(row / tile * groups + g)] = true;
       }
     }
@@ -179,7 +214,20 @@ std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int6
 
 Scheme full_scheme(Scheme scheme) {
   scheme.sparsity = Sparsity::kNone;
+  if (!has_codes(scheme)) {
+    scheme.scale = Scale();
+  }
   return scheme;
+}
+
+void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  const std::int64_t group = weight.scheme.scale.group;
+  std::fill(out.begin(), out.end(), 0.0f);
+  const auto [begin, end] = stored_groups_of(weight, row);
+  for (std::int64_t at = begin; at < end; ++at) {
+    core::convert_to_float32(weight.values.dtype(), stored_values(weight, at).weights.data(), group,
+                             out.data() + stored_group(weight, at) * group);
+  }
 }
 
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
@@ -193,13 +241,14 @@ PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
   return full;
 }
 
-PackedWeight to_block_sparse(const PackedWeight& full, Sparsity sparsity) {
-  Scheme scheme = full.scheme;
-  scheme.sparsity = sparsity;
+PackedWeight to_block_sparse(const PackedWeight& full, const Scheme& scheme) {
   validate(scheme);
   require_shape(scheme, full.n, full.k);
+  core::require(is_block_sparse(scheme) && full_scheme(scheme) == full.scheme,
+                core::ErrorKind::kFailed, "{} is not {} with all groups", full.scheme, scheme);
   const std::int64_t tile = pattern_rows(scheme);
-  const std::vector<bool> used = used_groups(full, tile);
+  const std::int64_t bytes = weight_bytes(scheme);
+  const std::vector<bool> used = used_groups(full, scheme);
   const std::int64_t groups = groups_per_row(scheme, full.k);
   PackedWeight weight =
       empty_weight(scheme, full.n, full.k, std::count(used.begin(), used.end(), true));
@@ -211,7 +260,7 @@ PackedWeight to_block_sparse(const PackedWeight& full, Sparsity sparsity) {
         continue;
       }
       for (std::int64_t row = first; row < first + tile; ++row) {
-        set_stored_values(weight, stored_entry(weight, at, row), full_values(full, row, g));
+        set_stored_values(weight, stored_entry(weight, at, row), full_values(full, row, g, bytes));
       }
       set_group(weight, at, g);
       ++at;

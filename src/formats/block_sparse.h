@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "formats/packed_weight.h"
 
@@ -24,6 +25,9 @@
 ///
 /// It then takes 10.5 bytes and its share of the index. A group is left out where it is 0 in all t
 /// rows.
+///
+/// Rows of floats (f16-g16-bsr) have `values`, the group's float16 numbers, in the place of codes,
+/// scales and zeros: 33 or 34 bytes for a group of 16.
 namespace nibble::formats {
 
 /// Bytes of an index of a group in rows of k inputs: 1 up to 256 groups, else 2.
@@ -45,16 +49,20 @@ std::int64_t stored_group(const PackedWeight& weight, std::int64_t at);
 /// Where codes, scale and zero point of stored group `at` of row `row` stand.
 std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int64_t row);
 
-/// `scheme` with all groups.
+/// `scheme` with all groups: without the group where it has no scales (f16).
 Scheme full_scheme(Scheme scheme);
+
+/// A row of floats: out[k].
+void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
 /// One row of a block-sparse weight with all of its groups: a weight of 1 output in full_scheme().
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row);
 
-/// A valid weight without the groups whose codes all equal their zero, with the pattern of
-/// `sparsity`. At least one group is kept: the first. Throws kInvalidModel where there is no such
-/// scheme, or where the rows of a pattern do not divide the weight's.
-PackedWeight to_block_sparse(const PackedWeight& full, Sparsity sparsity);
+/// A valid weight in `scheme`, whose full_scheme() is that of `full`: without the groups whose
+/// codes all equal their zero, or whose floats are all 0. At least one group is kept: the first.
+/// Throws kInvalidModel where there is no such scheme, or where its groups or the rows of its
+/// pattern do not divide the weight.
+PackedWeight to_block_sparse(const PackedWeight& full, const Scheme& scheme);
 
 /// A block-sparse weight with a pattern for each row, which keeps what it kept; itself where it has
 /// one.

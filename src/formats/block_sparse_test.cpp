@@ -13,6 +13,7 @@
 #include "formats/cut_weights_for_tests.h"
 #include "formats/format.h"
 #include "formats/row_slice.h"
+#include "formats/sparse_rows_for_tests.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::formats {
@@ -30,24 +31,8 @@ constexpr const char* kTileSchemes[] = {"int4-asym-g16-bsr-t16", "int4-sym-g16-b
                                         "int4-asym-g64-bsr-t16-a8s"};
 constexpr std::int64_t kTile = kPatternTile;
 
-// Weights of which `share` of the groups are 0. Row 0 keeps groups 0 2 3 5 6 ..., row 1 is empty,
-// row 2 has no group that is 0.
-std::vector<float> sparse_values(std::int64_t n, std::int64_t k, std::int64_t group, double share) {
-  core::Random random(5);
-  std::vector<float> w(static_cast<std::size_t>(n * k));
-  for (std::int64_t at = 0; at < n * k / group; ++at) {
-    const std::int64_t row = at * group / k;
-    const bool drawn = random.uniform() < share;
-    const bool empty = row == 0 ? at % 3 == 1 : row == 1 || (row != 2 && drawn);
-    for (std::int64_t i = 0; i < group; ++i) {
-      const float value = random.normal();
-      w[static_cast<std::size_t>(at * group + i)] = empty ? 0.0f : value;
-    }
-  }
-  return w;
-}
-
-// The same, for tiles in the place of rows. Each group that a tile keeps is 0 in one of its rows.
+// sparse_values(), for tiles in the place of rows. Each group that a tile keeps is 0 in one of its
+// rows.
 std::vector<float> tile_values(std::int64_t tiles, std::int64_t k, std::int64_t group) {
   const std::vector<float> pattern = sparse_values(tiles, k, group, 0.6);
   core::Random random(6);
@@ -343,21 +328,6 @@ class DamagedBlockSparse : public ::testing::Test {
     return refusal_of(round_to_nearest(tile_values(4, 96, 16), 4 * kTile, 96,
                                        parse_scheme("int4-asym-g16-bsr-t16")),
                       damage);
-  }
-  static std::string refusal_of(PackedWeight weight,
-                                const std::function<void(PackedWeight&)>& damage) {
-    damage(weight);
-    try {
-      validate(weight, "model.layers.0.q_proj");
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
-      return error.what();
-    }
-    return "";
-  }
-  static bool names(const std::string& message, const std::string& words) {
-    return message.find("model.layers.0.q_proj." + words) != std::string::npos &&
-           message.find('\n') == std::string::npos;
   }
   static std::int32_t& row_end(PackedWeight& w, std::size_t row) {
     return w.row_index.mutable_data<std::int32_t>()[row];

@@ -77,7 +77,7 @@ std::int64_t items_for(std::int64_t inputs, std::int64_t each) {
 
 ColumnCuts column_cuts(const Scheme& scheme, std::int64_t k) {
   if (!has_codes(scheme)) {
-    return {is_dense(scheme) ? 1 : kFour, ""};
+    return {is_dense(scheme) ? 1 : is_block_sparse(scheme) ? scheme.scale.group : kFour, ""};
   }
   if (stores_order(scheme)) {
     return {0, "its inputs stand in a stored order"};

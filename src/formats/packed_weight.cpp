@@ -235,7 +235,8 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
     return;
   }
   if (!has_codes(weight.scheme)) {
-    return decode_kept_values(weight, row, out);
+    return is_block_sparse(weight.scheme) ? decode_stored_floats(weight, row, out)
+                                          : decode_kept_values(weight, row, out);
   }
   decode_codes(weight, row, Values::kScaled, out);
 }

@@ -58,6 +58,7 @@ namespace nibble::formats {
 ///                                                    those of the next
 ///   scales       F16 [1, kept * t]
 ///   zeros        U8 [1, ceil(kept * t * bits / 8)]   Zero::kInteger: LSB first
+///   values       F16 [kept, group]                   floats, in place of codes, scales and zeros
 ///
 /// Where two of each four inputs are stored (keeps_two_of_four(), two_of_four.h) there are, beside
 /// the other parts of the scheme,

@@ -258,8 +258,11 @@ PackedWeight PackedWeightBuilder::finish() {
     case Sparsity::kNone:
       break;
     case Sparsity::kGroups:
-    case Sparsity::kTileGroups:
-      return to_block_sparse(weight_, sparsity_);
+    case Sparsity::kTileGroups: {
+      Scheme scheme = weight_.scheme;
+      scheme.sparsity = sparsity_;
+      return to_block_sparse(weight_, scheme);
+    }
     case Sparsity::kTwoOfFour:
       return to_two_of_four(weight_);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "formats/block_sparse.h"
 #include "formats/format.h"
 #include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
@@ -99,7 +100,10 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     validate(scheme);
     require_shape(scheme, n, k);
     const PackedWeight dense = to_dense(w, n, k, scheme.code.dense);
-    return is_dense(scheme) ? dense : to_two_of_four(dense);
+    if (is_dense(scheme)) {
+      return dense;
+    }
+    return is_block_sparse(scheme) ? to_block_sparse(dense, scheme) : to_two_of_four(dense);
   }
   require(!stores_order(scheme), ErrorKind::kUsage,
           "{} needs an order of the inputs, which nothing gives here", scheme);

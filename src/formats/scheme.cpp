@@ -22,15 +22,38 @@ constexpr std::int64_t kMostMinimaGroup = 256;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 16;              // 16-bit indices
 constexpr std::int64_t kMostStoredGroups = (std::int64_t{1} << 31) - 1;  // 32-bit ends of rows
 
+bool is_block(std::int64_t group) {
+  return group == 8 || group == 16 || group == 32 || group == 64;
+}
+
+constexpr std::string_view kInputsInPlace =
+    "the inputs of block-sparse rows are neither turned nor reordered";
+
+// Block-sparse rows without codes.
+std::string problem_of_float_rows(const Scheme& scheme) {
+  const std::int64_t group = scheme.scale.group;
+  if (scheme.code.dense != core::DType::kF16 || scheme.sparsity != Sparsity::kGroups ||
+      scheme.scale != Scale{.group = group} || !is_block(group)) {
+    return "block-sparse rows of floats are float16 in groups of 8, 16, 32 or 64 inputs, each row "
+           "with groups of its own (f16-g16-bsr)";
+  }
+  if (!scheme.activation.is_float()) {
+    return "block-sparse rows of floats meet activations that are floats; those that round them "
+           "have codes (int4-asym-g16-bsr-a8)";
+  }
+  return scheme.inputs == Inputs() ? "" : std::string(kInputsInPlace);
+}
+
 std::string problem_of_dense(const Scheme& scheme) {
+  if (is_block_sparse(scheme)) {
+    return problem_of_float_rows(scheme);
+  }
   if (scheme.scale != Scale()) {
-    return "a dense weight has no scales";
+    return "a dense weight has no scales, and no groups but those of block-sparse rows "
+           "(f16-g16-bsr)";
   }
   if (!scheme.activation.is_float()) {
     return "quantized activations need weights with codes (int8-sym-row-a8)";
-  }
-  if (is_block_sparse(scheme)) {
-    return "a dense weight has no groups to leave out";
   }
   if (keeps_two_of_four(scheme) && scheme.code.dense == core::DType::kF32) {
     return "dense weights of which two of four are stored have 16 bits (f16-2of4)";
@@ -180,10 +203,6 @@ bool meets_simple_activations(const Scheme& scheme, std::int64_t inputs) {
          (activation.symmetric && !activation.keeps_outliers && activation.group % inputs == 0);
 }
 
-bool is_block(std::int64_t group) {
-  return group == 8 || group == 16 || group == 32 || group == 64;
-}
-
 std::string problem_of_sparsity(const Scheme& scheme) {
   if (!is_block_sparse(scheme)) {
     return "";
@@ -194,7 +213,7 @@ std::string problem_of_sparsity(const Scheme& scheme) {
            "scales (int4-asym-g16-bsr)";
   }
   if (scheme.inputs != Inputs()) {
-    return "the inputs of block-sparse rows are neither turned nor reordered";
+    return std::string(kInputsInPlace);
   }
   return meets_simple_activations(scheme, scheme.scale.group)
              ? ""
@@ -261,11 +280,8 @@ Scheme tail_scheme() {
 
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
   const std::int64_t head = head_inputs(scheme, k);
-  if (!has_codes(scheme)) {
-    return 0;
-  }
   if (scheme.scale.group == 0) {
-    return 1;
+    return has_codes(scheme) ? 1 : 0;
   }
   return head / scheme.scale.group + (head % scheme.scale.group != 0 ? 1 : 0);
 }

@@ -40,7 +40,8 @@ inline constexpr std::int64_t kAllRows = 0;
 /// Group and rows together are the granularity: the block of the matrix that shares a scale.
 struct Scale {
   ScaleType type = ScaleType::kNone;
-  std::int64_t group = 0;  // inputs that share a scale; 0: a whole row
+  std::int64_t group = 0;  // inputs that share a scale; 0: a whole row. Of block-sparse floats,
+                           // which have none: inputs that are stored together
   std::int64_t rows = 1;   // rows that share one; kAllRows, and then the group is 0
 
   friend bool operator==(const Scale&, const Scale&) = default;
@@ -61,7 +62,7 @@ struct Inputs {
 /// Which weights of a matrix are stored at all; the others are 0.
 enum class Sparsity {
   kNone,        // all of them
-  kGroups,      // the groups that have a scale, each or not: block-sparse rows (block_sparse.h)
+  kGroups,      // the groups of Scale::group, each or not: block-sparse rows (block_sparse.h)
   kTileGroups,  // the same, where kPatternTile rows keep the same groups
   kTwoOfFour,   // two of each four inputs of a row (two_of_four.h)
 };
@@ -96,6 +97,7 @@ inline constexpr std::int64_t kPatternTile = 16;
 ///   int4-asym-g16-bsr  int4-asym-g16-bsr-a8  block-sparse rows: only groups that are not 0 are
 ///                                        stored (GQSA, arXiv 2412.17560)
 ///   int4-asym-g16-bsr-t16                the same groups of each 16 rows
+///   f16-g16-bsr                          block-sparse rows of float16
 ///   int4-sym-g128-2of4  int8-sym-row-2of4-a8  f16-2of4  two weights of each four inputs are
 ///                                        stored (NVIDIA's 2:4 sparsity, arXiv 2104.08378)
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32

@@ -108,6 +108,11 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.scale.type = ScaleType::kMultiples;
     return true;
   }
+  if (word.starts_with('g') && !has_codes(scheme)) {
+    const auto group = parse_number(word.substr(1));
+    scheme.scale.group = group.value_or(0);
+    return group.has_value();
+  }
   if (word == "bsr") {
     scheme.sparsity = Sparsity::kGroups;
     return true;
@@ -181,7 +186,8 @@ std::string weight_words(const Scheme& scheme) {
   if (!scheme.code.type->variants.empty()) {
     text += fmt::format("-{}", variant_word(scheme));
   }
-  return has_codes(scheme) ? fmt::format("{}-{}", text, granularity_word(scheme.scale)) : text;
+  const bool has_groups = has_codes(scheme) || scheme.scale.group != 0;
+  return has_groups ? fmt::format("{}-{}", text, granularity_word(scheme.scale)) : text;
 }
 
 // Schemes that show how they are written.

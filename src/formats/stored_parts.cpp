@@ -63,9 +63,14 @@ std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n,
   const int bits = scheme.code.bits;
   const std::int64_t tile = pattern_rows(scheme);
   const std::int64_t groups = kept * tile;  // of all rows
-  std::vector<StoredPart> parts = {
-      packed_part("codes", &PackedWeight::codes, groups, scheme.scale.group, bits),
-      {"scales", &PackedWeight::scales, DType::kF16, 1, groups}};
+  std::vector<StoredPart> parts;
+  if (has_codes(scheme)) {
+    parts.push_back(packed_part("codes", &PackedWeight::codes, groups, scheme.scale.group, bits));
+    parts.push_back({"scales", &PackedWeight::scales, DType::kF16, 1, groups});
+  } else {
+    parts.push_back(
+        {"values", &PackedWeight::values, scheme.code.dense, groups, scheme.scale.group});
+  }
   if (has_zeros(scheme)) {
     parts.push_back(packed_part("zeros", &PackedWeight::zeros, 1, groups, bits));
   }
@@ -85,13 +90,13 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   if (is_dense(scheme)) {
     return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
   }
-  if (!has_codes(scheme)) {
-    const std::int64_t values = stored_weights_per_row(scheme, k);
-    return {{"values", &PackedWeight::values, scheme.code.dense, n, values}, index_part(n, k)};
-  }
   if (is_block_sparse(scheme)) {
     const std::int64_t all = n / pattern_rows(scheme) * groups_per_row(scheme, k);
     return block_sparse_parts(scheme, n, k, kept.value_or(all));
+  }
+  if (!has_codes(scheme)) {
+    const std::int64_t values = stored_weights_per_row(scheme, k);
+    return {{"values", &PackedWeight::values, scheme.code.dense, n, values}, index_part(n, k)};
   }
   std::vector<StoredPart> parts;
   const int bits = scheme.code.bits;

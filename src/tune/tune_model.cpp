@@ -121,7 +121,7 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
   for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& layer : set->parts) {
-        if (formats::has_codes(layer.weight.scheme)) {
+        if (!formats::is_dense(layer.weight.scheme)) {
           has_layers = true;
           require_trainable(layer.weight.scheme);
         }

@@ -202,6 +202,7 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   expect_refused(*teacher("llama"), "llama", "no compressed layers");
   expect_refused(*quantized("mixtral", "rtn-w4g16"), "mixtral", "mixtures of experts");
   expect_refused(*quantized("llama", "nf4g64"), "llama", "are not tuned");
+  expect_refused(*quantized("llama", "gqsa-f16s50"), "llama", "f16-g16-bsr are not tuned");
   expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
   expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
   expect_refused(*teacher("bert"), "bert", "has an encoder");

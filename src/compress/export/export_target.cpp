@@ -91,8 +91,9 @@ class Files {
 
   // Why a layer's codes and scales can't be taken over; empty: they can.
   std::string problem(const Scheme& scheme, const formats::PackedWeight& weight) const {
-    if (!formats::has_codes(scheme)) {
-      return "";
+    if (!formats::has_codes(scheme)) {  // GGUF takes floats with their zeros
+      const bool fits = mixes() || formats::is_dense(scheme);
+      return fits ? "" : fmt::format("{} has no place for {}", method_, scheme);
     }
     const gguf_blocks::BlockType* const blocks = writer_ ? nullptr : formats::block_type_of(scheme);
     if (blocks != nullptr) {

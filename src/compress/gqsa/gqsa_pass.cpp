@@ -21,7 +21,10 @@ class GqsaPass final : public Pass {
   }
 
   PassTraits traits() const override {
-    return {.stage = Stage::kPrunes, .statistics = StatisticsKind::kHessian, .prunes = true};
+    return {.stage = Stage::kPrunes,
+            .statistics = StatisticsKind::kHessian,
+            .prunes = true,
+            .takes_float_rows = true};
   }
   bool serves_output(const formats::Scheme& scheme) const override {
     return formats::is_block_sparse(scheme);
@@ -30,7 +33,7 @@ class GqsaPass final : public Pass {
     core::require(
         formats::is_block_sparse(scheme), core::ErrorKind::kUsage,
         "recipe: pass 'gqsa' prunes groups of block-sparse rows, which {} does not store; "
-        "take a scheme such as int4-asym-g16-bsr",
+        "take a scheme such as int4-asym-g16-bsr or f16-g16-bsr",
         scheme);
   }
 
@@ -40,7 +43,7 @@ class GqsaPass final : public Pass {
     const InverseFactor factor =
         inverse_factor(work.statistics->hessian(), k, damp_, false, factor_on(backend));
     for (LayerWork& layer : work.layers) {
-      if (layer.is_dense()) {
+      if (!formats::is_block_sparse(layer.scheme)) {
         continue;
       }
       formats::require_shape(layer.scheme, layer.n(), k);

@@ -39,8 +39,8 @@ TEST(GqsaPipeline, StoresTheKeptGroupsOfEveryRow) {
   const PipelineOptions options = small_job(2, 16, 2);
   for (const char* family : {"llama", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
-    for (const char* name :
-         {"gqsa-w4s50", "gqsa-w8g8s25-matrix", "gqsa-w4a8s50", "gqsa-w4s50-t16"}) {
+    for (const char* name : {"gqsa-w4s50", "gqsa-w8g8s25-matrix", "gqsa-w4a8s50", "gqsa-w4s50-t16",
+                             "gqsa-f16s50", "gqsa-f16g8s25-matrix"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, name);
       const Recipe recipe = find_recipe(name);
       quantize_model(*model, recipe, target, options, false, core::silent_progress());
@@ -107,7 +107,7 @@ TEST(GqsaPipeline, HarmsMoreTheMoreItPrunesAndRunsAsItDecodes) {
   const PipelineOptions options = small_job_on_text(8, 128, 2);
   const auto original = outputs(*model, ops::ActivationPrecision::kFloat);
   double last = 0;
-  for (const char* name : {"gqsa-w8s20", "gqsa-w4s50", "gqsa-w4s80"}) {
+  for (const char* name : {"gqsa-f16s20", "gqsa-w4s50", "gqsa-f16s60", "gqsa-w4s80"}) {
     const auto compressed =
         quantize_in_memory(*model, find_recipe(name), options, core::silent_progress()).model;
     const auto decoded = outputs(*compressed, ops::ActivationPrecision::kFloat);
@@ -121,10 +121,10 @@ TEST(GqsaPipeline, HarmsMoreTheMoreItPrunesAndRunsAsItDecodes) {
 }
 
 // Wrong bytes in a folder give a model or one line that says what is wrong.
-TEST(GqsaPipeline, DamagedIndicesAreRefused) {
+void expect_damage_is_refused(const char* recipe) {
   const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/llama");
-  quantize_model(*model, find_recipe("gqsa-w4s50"), folder / "model", small_job(2, 16, 1), false,
+  quantize_model(*model, find_recipe(recipe), folder / "model", small_job(2, 16, 1), false,
                  core::silent_progress());
   const auto opened = models::open_model(folder / "model");
   const formats::PackedWeight& weight = sparse_layers(*opened).front()->weight;
@@ -155,6 +155,13 @@ TEST(GqsaPipeline, DamagedIndicesAreRefused) {
   }
   EXPECT_GT(refused, 0);
   EXPECT_EQ(refused % static_cast<int>(indices.size()), 0) << "of each layer with these indices";
+}
+
+TEST(GqsaPipeline, DamagedIndicesAreRefused) {
+  for (const char* recipe : {"gqsa-w4s50", "gqsa-f16s50"}) {
+    SCOPED_TRACE(recipe);
+    expect_damage_is_refused(recipe);
+  }
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ class GqsaReference : public ReferenceLayer {
             .of_rows = row.at("balance") == "row",
             .saliency = row.at("saliency") == "gqsa" ? Saliency::kGqsa : Saliency::kObs};
   }
-  LayerWork pruned(const core::Json& row, const char* code) {
+  LayerWork pruned(const core::Json& row, const std::string& code) {
     const core::Json options = {{"sparsity", row.at("share")},
                                 {"balance", row.at("balance")},
                                 {"saliency", row.at("saliency")}};
     const auto scheme = fmt::format("{}-g{}-bsr", code, row.at("group").get<std::int64_t>());
-    return run_steps(scheme, {{"gqsa", options}, {"gptq"}});
+    return run_steps(scheme, {{"gqsa", options}, {code == "f16" ? "rtn" : "gptq"}});
   }
 };
 
@@ -40,16 +40,18 @@ TEST_F(GqsaReference, FindsTheSaliencyThatNumpyFinds) {
 
 TEST_F(GqsaReference, PrunesTheGroupsThatNumpyPrunesAndStoresTheOthers) {
   for (const core::Json& row : golden_) {
-    const LayerWork layer = pruned(row, "int4-asym");
-    const auto rows = row.at("pruned").get<std::vector<std::string>>();
-    const std::int64_t group = row.at("group").get<std::int64_t>();
-    for (std::int64_t n = 0; n < kOutputs; ++n) {
-      std::string got(static_cast<std::size_t>(kInputs / group), 'x');
-      const auto [begin, end] = formats::stored_groups_of(*layer.packed, n);
-      for (std::int64_t at = begin; at < end; ++at) {
-        got[static_cast<std::size_t>(formats::stored_group(*layer.packed, at))] = '.';
+    for (const char* code : {"int4-asym", "f16"}) {
+      const LayerWork layer = pruned(row, code);
+      const auto rows = row.at("pruned").get<std::vector<std::string>>();
+      const std::int64_t group = row.at("group").get<std::int64_t>();
+      for (std::int64_t n = 0; n < kOutputs; ++n) {
+        std::string got(static_cast<std::size_t>(kInputs / group), 'x');
+        const auto [begin, end] = formats::stored_groups_of(*layer.packed, n);
+        for (std::int64_t at = begin; at < end; ++at) {
+          got[static_cast<std::size_t>(formats::stored_group(*layer.packed, at))] = '.';
+        }
+        EXPECT_EQ(got, rows[static_cast<std::size_t>(n)]) << "row " << n << " of " << row.dump();
       }
-      EXPECT_EQ(got, rows[static_cast<std::size_t>(n)]) << "row " << n << " of " << row.dump();
     }
   }
 }
@@ -59,9 +61,11 @@ TEST_F(GqsaReference, LosesNoMoreThanNumpy) {
     const double rounded = relative(*pruned(row, "int4-asym").packed, output_);
     EXPECT_LE(rounded, 1.005 * row.at("rounded loss").get<double>()) << row.dump();
     const double least = row.at("least pruned loss").get<double>();
-    const double got = relative(*pruned(row, "int8-asym").packed, output_);
-    EXPECT_GT(got, 0.999 * least) << row.dump();
-    EXPECT_LT(got, 1.02 * least) << row.dump();
+    for (const char* code : {"int8-asym", "f16"}) {
+      const double got = relative(*pruned(row, code).packed, output_);
+      EXPECT_GT(got, 0.999 * least) << code << " of " << row.dump();
+      EXPECT_LT(got, 1.02 * least) << code << " of " << row.dump();
+    }
   }
 }
 
@@ -78,6 +82,7 @@ TEST_F(GqsaReference, RefusesOtherSchemes) {
       (void)make_pass("gqsa", core::Json::object())->check(formats::parse_scheme("int4-asym-g16")),
       core::Error);
   make_pass("gqsa", core::Json::object())->check(formats::parse_scheme("int4-asym-g16-bsr"));
+  make_pass("gqsa", core::Json::object())->check(formats::parse_scheme("f16-g16-bsr"));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct PassTraits {
                               // inputs; it is the last that transforms
   bool takes_tails = false;   // can serve weights with a tail, or comes before they have one
   bool takes_dense = false;   // can serve weights that stay dense: F32, F16, BF16
+  bool takes_float_rows = false;  // can serve block-sparse rows of floats
 };
 
 /// One step of a compression method. A recipe is an ordered list of passes; each of them goes over

@@ -112,6 +112,11 @@ constexpr const char* kNames[] = {"f16",
                                   "gqsa-w4a8s50",
                                   "gqsa-w8s30",
                                   "gqsa-w8s50",
+                                  "gqsa-f16s20",
+                                  "gqsa-f16s30",
+                                  "gqsa-f16s40",
+                                  "gqsa-f16s50",
+                                  "gqsa-f16s60",
                                   "sparsegpt-2of4-f16",
                                   "sparsegpt-2of4-w8a8",
                                   "sparsegpt-2of4-w4g128",
@@ -269,37 +274,53 @@ std::optional<Recipe> best4(std::string_view name) {
   return recipe;
 }
 
-// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix", "gqsa-w4s50-t16": one-shot GQSA, without its training.
-// The groups with the lowest saliency go, half of each row (or of the matrix, or the same ones of
-// each 16 rows); the others are rounded by GPTQ.
-std::optional<Recipe> gqsa(std::string_view name) {
+// The scheme of "w4a8g32s40" or "f16s40", of which "s40" is left; without pattern and activations.
+std::optional<Scheme> take_sparse_scheme(std::string_view& rest, bool& rounds_inputs) {
   constexpr int kGroup = 16;
+  Scheme scheme;
+  if (take(rest, "w")) {
+    scheme.code = {.type = &formats::kIntegerCodes, .bits = take_number(rest).value_or(0)};
+    scheme.scale.type = formats::ScaleType::kF16;
+    scheme.zero = formats::Zero::kInteger;
+  } else if (take(rest, "f16")) {
+    scheme.code.dense = core::DType::kF16;
+  } else {
+    return std::nullopt;
+  }
+  rounds_inputs = take(rest, "a8");
+  scheme.scale.group = take(rest, "g") ? take_number(rest).value_or(0) : kGroup;
+  return scheme;
+}
+
+// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix", "gqsa-w4s50-t16", "gqsa-f16s50": one-shot GQSA, without
+// its training. The groups with the lowest saliency go, half of each row (or of the matrix, or the
+// same ones of each 16 rows); the others are rounded by GPTQ, or stay float16. What floats do not
+// come with is refused by the rules of recipes, which say why.
+std::optional<Recipe> gqsa(std::string_view name) {
   constexpr int kLeast = 1;
   constexpr int kMost = 95;
   std::string_view rest = name;
-  if (!take(rest, "gqsa-w")) {
+  if (!take(rest, "gqsa-")) {
     return std::nullopt;
   }
   const bool refines = take_suffix(rest, "-refine");
   const bool of_matrix = take_suffix(rest, "-matrix");
   const bool of_tiles = take_suffix(rest, "-t16");
-  const int bits = take_number(rest).value_or(0);
-  const bool rounds_inputs = take(rest, "a8");
-  const int group = take(rest, "g") ? take_number(rest).value_or(0) : kGroup;
+  bool rounds_inputs = false;
+  std::optional<Scheme> scheme = take_sparse_scheme(rest, rounds_inputs);
   const int share = take(rest, "s") ? take_number(rest).value_or(0) : 0;
-  if (!rest.empty() || share < kLeast || share > kMost) {
+  if (!scheme || !rest.empty() || share < kLeast || share > kMost) {
     return std::nullopt;
   }
-  Scheme scheme{.code = {.type = &formats::kIntegerCodes, .bits = bits},
-                .scale = {.type = formats::ScaleType::kF16, .group = group},
-                .zero = formats::Zero::kInteger,
-                .sparsity = of_tiles ? formats::Sparsity::kTileGroups : formats::Sparsity::kGroups};
-  scheme.activation.bits = rounds_inputs ? 8 : 0;
-  if (!formats::problem_of(scheme).empty()) {
+  scheme->sparsity = of_tiles ? formats::Sparsity::kTileGroups : formats::Sparsity::kGroups;
+  scheme->activation.bits = rounds_inputs ? 8 : 0;
+  const bool has_codes = formats::has_codes(*scheme);
+  if (has_codes && !formats::problem_of(*scheme).empty()) {
     return std::nullopt;
   }
-  Recipe recipe{std::string(name), scheme, {}, {}};
-  recipe.steps = {{"gqsa", {{"sparsity", share / 100.0}}}, {"gptq", Json::object()}};
+  Recipe recipe{std::string(name), *scheme, {}, {}};
+  recipe.steps = {{"gqsa", {{"sparsity", share / 100.0}}},
+                  {has_codes ? "gptq" : "rtn", Json::object()}};
   if (of_matrix) {
     recipe.steps.front().options["balance"] = "matrix";
   }

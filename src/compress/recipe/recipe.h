@@ -79,7 +79,8 @@ struct Recipe {
 /// is rounded; one of these alone leaves the rest in f16.
 ///
 /// gqsa-w<bits>[a8][g<size>]s<percent>[-t16][-matrix][-refine] leaves out that share of the groups
-/// (of 16) of each row, or the same ones of each 16 rows, or of each matrix.
+/// (of 16) of each row, or the same ones of each 16 rows, or of each matrix;
+/// gqsa-f16[g<size>]s<percent>[-matrix] too, and leaves the others in float16.
 ///
 /// quarot- in front of all the others turns the model by Hadamard matrices first; shortgpt2- in
 /// front of any name removes the two blocks of least influence before that, alone it leaves f16.

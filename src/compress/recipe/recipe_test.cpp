@@ -200,10 +200,31 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20-t16").scheme), "int4-asym-g16-bsr-t16");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4a8g32s50-t16-matrix-refine").scheme),
             "int4-asym-g32-bsr-t16-a8");
-  for (const char* wrong :
-       {"gqsa", "gqsa-w4", "gqsa-w4s", "gqsa-w4s0", "gqsa-w4s96", "gqsa-w4s50x", "gqsa-w5s50",
-        "gqsa-w4g128s50", "gqsa-w4s50-refine-matrix", "gqsa-w4s50-matrix-t16", "gqsa-w4s50-t8",
-        "gqsa-f16s50", "quarot-gqsa-w4s50"}) {
+  EXPECT_EQ(steps_of("gqsa-f16s30"), "gqsa rtn");
+  EXPECT_EQ(find_recipe("gqsa-f16s30").steps.front().options.at("sparsity"), 0.3);
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16s30").scheme), "f16-g16-bsr");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16g8s30-matrix").scheme), "f16-g8-bsr");
+  EXPECT_EQ(find_recipe("gqsa-f16s30-matrix").steps.front().options.at("balance"), "matrix");
+  for (const char* wrong : {"gqsa",
+                            "gqsa-w4",
+                            "gqsa-w4s",
+                            "gqsa-w4s0",
+                            "gqsa-w4s96",
+                            "gqsa-w4s50x",
+                            "gqsa-w5s50",
+                            "gqsa-w4g128s50",
+                            "gqsa-w4s50-refine-matrix",
+                            "gqsa-w4s50-matrix-t16",
+                            "gqsa-w4s50-t8",
+                            "gqsa-f16",
+                            "gqsa-f16s0",
+                            "gqsa-f16s96",
+                            "gqsa-f32s50",
+                            "gqsa-bf16s50",
+                            "gqsa-f16g128s50",
+                            "gqsa-f16s50-matrix-refine",
+                            "quarot-gqsa-f16s50",
+                            "quarot-gqsa-w4s50"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
   EXPECT_EQ(steps_of("shortgpt2"), "shortgpt rtn");
@@ -287,6 +308,38 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
             "");
   EXPECT_EQ(refusal("int3-sym-g64", R"("search", "gptq", {"pass": "refine", "scales": false})"),
             "");
+}
+
+TEST(Recipes, RowsOfFloatsComeWithPruningAlone) {
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  };
+  EXPECT_EQ(refusal("f16-g16-bsr", R"("gqsa", "rtn")"), "");
+  EXPECT_EQ(refusal("f16-g16-bsr", R"("magnitude", "rtn")"), "");
+  expect(refusal("f16-g16-bsr", R"("gqsa", "gptq")"), "'gptq' needs a scheme with fewer than 16");
+  expect(refusal("f16-g16-bsr", R"("gqsa", "rtn", "refine")"), "'refine' needs a scheme with");
+  expect(refusal("f16-g16-bsr", R"("awq", "gqsa", "rtn")"), "'awq' needs a scheme with fewer");
+  expect(refusal("f16", R"("gqsa", "rtn")"),
+         "'gqsa' needs a scheme with fewer than 16 bits, or block-sparse rows");
+  EXPECT_EQ(refusal(R"({"scheme": "f16", "passes": ["gqsa", "rtn"],
+                        "layers": [{"match": "*.down_proj", "scheme": "f16-g16-bsr"}]})"),
+            "");
+  const auto why = [](const char* name) -> std::string {
+    try {
+      (void)find_recipe(name);
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+      return error.what();
+    }
+    return "";
+  };
+  expect(why("gqsa-f16a8s50"),
+         "recipe 'gqsa-f16a8s50': f16-g16-bsr-a8: block-sparse rows of floats");
+  expect(why("gqsa-f16s50-t16"), "each row with groups of its own");
+  expect(why("gqsa-f16g128s50"), "groups of 8, 16, 32 or 64 inputs");
+  expect(why("gqsa-f16s50-refine"), "pass 'refine' needs a scheme with fewer than 16 bits");
+  expect(why("gqsa-f16s50@6"), "targets are not built for block-sparse rows");
 }
 
 TEST(Recipes, AwqScalesForBooksToComeButCannotClip) {

@@ -77,7 +77,13 @@ struct Step {
 class Validation {
  public:
   explicit Validation(const Recipe& recipe)
-      : recipe_(recipe), name_(core::printable(recipe.name)), schemes_(schemes_of(recipe)) {}
+      : recipe_(recipe), name_(core::printable(recipe.name)), schemes_(schemes_of(recipe)) {
+    for (const Scheme& scheme : schemes_) {
+      const std::string problem = formats::problem_of(scheme);
+      core::require(problem.empty(), ErrorKind::kUsage, "recipe '{}': {}: {}", name_, scheme,
+                    problem);
+    }
+  }
 
   void add(const RecipeStep& wanted) {
     const auto made = make_pass(wanted.pass, wanted.options);
@@ -111,14 +117,18 @@ class Validation {
   }
 
  private:
-  // Dense layers beside others are left out.
+  // Layers of floats beside others are left out.
   void check_serves_schemes(const Step& step) const {
-    const bool any_codes = any_scheme(has_codes) || (recipe_.output && has_codes(*recipe_.output));
-    core::require(step.traits.takes_dense || any_codes, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name_,
-                  step.name);
+    const auto meets = [&](const Scheme& scheme) {
+      return step.traits.takes_dense || has_codes(scheme) ||
+             (step.traits.takes_float_rows && formats::is_block_sparse(scheme));
+    };
+    core::require(any_scheme(meets) || (recipe_.output && meets(*recipe_.output)),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits{}", name_,
+                  step.name, step.traits.takes_float_rows ? ", or block-sparse rows" : "");
     for (const Scheme& scheme : schemes_) {
-      if (step.traits.takes_dense || has_codes(scheme)) {
+      if (meets(scheme)) {
         check_serves(step, scheme);
       }
     }

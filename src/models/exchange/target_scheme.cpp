@@ -41,6 +41,13 @@ Scheme target_scheme(const Model& model, std::string_view method,
     return scheme;
   }
   const std::vector<const ops::Linear*> layers = layers_to_convert(model.network);
+  for (const ops::Linear* layer : layers) {
+    const Scheme& stored = layer->weight.scheme;
+    core::require(formats::has_codes(stored) || formats::is_dense(stored), ErrorKind::kUsage,
+                  "{} has no place for the {} of layer {}; hf and gguf write it with its zeros, or "
+                  "say what it shall be rounded to (--scheme int4-sym-g128)",
+                  method, stored, core::printable(layer->name));
+  }
   core::require(!layers.empty() && formats::has_codes(layers.front()->weight.scheme),
                 ErrorKind::kUsage,
                 "no layer of the model is compressed: quantize it first (nibble quantize), or say "

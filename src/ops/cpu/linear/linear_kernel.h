@@ -27,7 +27,7 @@ struct LayerProblem {
 /// Whether the layer's inputs become codes of 16 bits, two rows of digits each.
 inline bool takes_wide_codes(ActivationPrecision activations, const formats::Scheme& scheme) {
   return activations == ActivationPrecision::kInt16 && scheme.activation.is_float() &&
-         (has_layout(scheme) || formats::is_block_sparse(scheme));
+         (has_layout(scheme) || (formats::is_block_sparse(scheme) && formats::has_codes(scheme)));
 }
 
 struct LinearKernel;

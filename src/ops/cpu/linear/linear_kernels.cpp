@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/fp8/fp8_linear.h"
+#include "ops/cpu/sparse/float_rows.h"
 #include "ops/cpu/sparse/sparse_linear.h"
 #include "ops/cpu/trellis/trellis_linear.h"
 
@@ -21,6 +22,7 @@ std::span<const LinearKernel> linear_kernels() {
     std::reverse(all.begin(), all.end());  // the fastest first
     all.push_back(fp8_kernel());
     all.push_back(trellis_kernel());
+    all.push_back(float_rows_kernel());
     all.push_back(dense_kernel());
     all.push_back(whole_kernel());
     all.push_back(decoded_kernel());

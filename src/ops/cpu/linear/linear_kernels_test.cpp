@@ -66,6 +66,9 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"int4-sym-g128-2of4", kInt8, fastest},
                            {"int4-sym-g128-2of4", kFloat, "decoded"},
                            {"int8-sym-row-2of4-a8", kInt16, fastest},
+                           {"f16-g16-bsr", kInt8, "sparse-f16"},
+                           {"f16-g8-bsr", kInt16, "sparse-f16"},
+                           {"f16-g64-bsr", kFloat, "sparse-f16"},
                            {"f16-2of4", kInt8, "dense-whole"},
                            {"bf16-2of4", kFloat, "dense-whole"},
                            {"mxfp4", kInt8, fastest}}) {
@@ -191,6 +194,9 @@ TEST(CpuLinearKernels, InFloatNeedNoLayout) {
   EXPECT_EQ(kernel_of(wanted), "decoded");
   wanted.activations = kInt8;
   EXPECT_THROW(kernel_of(wanted), core::Error);
+  wanted = problem("f16-g16-bsr", kInt8);
+  wanted.prepared = false;
+  EXPECT_EQ(kernel_of(wanted), "decoded");
 }
 
 TEST_F(CpuLinearLayers, OfTwoOfFourFloatsAreMadeWhole) {

@@ -9,15 +9,13 @@
 #include "formats/block_sparse.h"
 #include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/linear/linear_kernels.h"
+#include "ops/cpu/sparse/row_tasks.h"
 #include "ops/cpu/sparse/sparse_input.h"
 #include "ops/cpu/vector/scratch.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kTasksPerThread = 8;          // at least
-constexpr std::int64_t kTaskBytes = 1 << 20;         // shorter runs of memory are read more slowly
-constexpr std::int64_t kLanesTaskBytes = 128 << 10;  // what stays in a cache for all tokens
 
 /// One of the weights that share an input.
 struct Part {
@@ -27,20 +25,6 @@ struct Part {
   std::int64_t tasks;
   std::int64_t column;  // of y
 };
-
-/// The first row of a task, so that tasks have about equally many units.
-std::int64_t first_row(std::span<const std::int32_t> first_unit, std::int64_t task,
-                       std::int64_t tasks) {
-  if (task == 0) {
-    return 0;
-  }
-  const auto rows = static_cast<std::int64_t>(first_unit.size()) - 1;
-  if (task == tasks) {
-    return rows;
-  }
-  const std::int64_t wanted = first_unit.back() * task / tasks;
-  return std::lower_bound(first_unit.begin(), first_unit.end() - 1, wanted) - first_unit.begin();
-}
 
 /// Wide codes: the sums of two rows are a token.
 void add_digits(const float* digits, std::int64_t m, std::int64_t n, float* y, std::int64_t ldy) {
@@ -71,6 +55,9 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   }
   if (!formats::is_block_sparse(scheme)) {
     return Reason("weights are no block-sparse rows");
+  }
+  if (!formats::has_codes(scheme)) {
+    return Reason("weights are floats");
   }
   if (formats::has_tile_pattern(scheme)) {
     return Reason("tiles of rows keep the same groups, which packed kernels take");
@@ -148,13 +135,12 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
   const SparseInput x = sparse_input(input, in_lanes, codes);
-  const std::int64_t task_bytes = in_lanes == 0 ? kTaskBytes : kLanesTaskBytes;
   std::vector<Part> parts;
   std::int64_t tasks = 0;
   std::int64_t width = 0;
   for (const SparseUnits* const weight : weights) {
-    const std::int64_t count = std::min(
-        weight->n(), std::max(kTasksPerThread * pool.size(), weight->bytes() / task_bytes));
+    const std::int64_t count =
+        task_count(weight->n(), weight->bytes(), pool.size(), in_lanes > kSparseLanes);
     parts.push_back({weight->view(), weight->first_unit(), tasks, count, width});
     tasks += count;
     width += weight->n();

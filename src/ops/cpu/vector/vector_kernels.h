@@ -23,6 +23,17 @@ struct VectorShape {
   std::int64_t score_rows;   // rows of a tile of score_transposed()
 };
 
+/// Rows of float16 of which only groups are stored (formats/block_sparse.h). In any order within a
+/// row; fastest where groups of even and odd registers alternate.
+struct GroupedRows {
+  const std::int32_t* row_index = nullptr;  // [n + 1]
+  const std::uint8_t* groups = nullptr;     // [kept, index_bytes], little-endian, below k / group
+  const core::Fp16* values = nullptr;       // [kept, group]
+  std::int64_t group = 0;                   // 8, 16, 32 or 64; divides k
+  std::int64_t k = 0;
+  int index_bytes = 1;
+};
+
 struct VectorKernels {
   const char* isa;
 
@@ -33,6 +44,12 @@ struct VectorKernels {
                   std::int64_t k, float* out);
   void (*dot_bf16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Bf16* w,
                    std::int64_t k, float* out);
+
+  /// y[i * ldy + j] = x row i . w row j for i < m and rows j in [begin, end), the very numbers of
+  /// dot_f16 for the rows with their zeros, where x is finite. Groups of each parity of registers
+  /// ascend within a row.
+  void (*multiply_groups)(const float* x, std::int64_t ldx, std::int64_t m, const GroupedRows& w,
+                          std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy);
 
   /// out[i * ldo + j] = x row i . w row j for i < rows and j < count, the very numbers of dot_f32,
   /// by tiles of kDotRows rows of x and dot_columns rows of w that share what they load. Both are

@@ -198,6 +198,10 @@ TEST(LinearKernels, NoneLeftIsAnErrorThatNamesAllReasons) {
   EXPECT_THROW(choose_kernel(linear_kernels(), Layer("bf16-2of4", 64, true).of(1)), core::Error);
   EXPECT_THROW(choose_kernel(linear_kernels(), Layer("trellis4-row-a8", 64, true).of(1)),
                core::Error);
+  for (const std::int64_t m : {1, 40}) {
+    EXPECT_THROW(choose_kernel(linear_kernels(), Layer("f16-g16-bsr", 64, true).of(m)),
+                 core::Error);
+  }
   const Layer layer("int4-sym-g128", kFewRows, false);
   try {
     choose_kernel(linear_kernels().subspan(2, 2), layer.of(1));

@@ -253,6 +253,7 @@ TEST(SparsePacker, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal("int8-asym-g16-bsr", 64), "codes of 8 bits; it takes up to 4");
   EXPECT_EQ(refusal("int4-asym-g8-bsr", 64), "groups of 8 inputs; it takes 16, 32 and 64");
   EXPECT_EQ(refusal("int4-asym-g16", 64), "weights are no block-sparse rows");
+  EXPECT_EQ(refusal("f16-g16-bsr", 64), "weights are floats; it takes codes of up to 4 bits");
   const std::vector<PackedWeight> weights = {sparse_weight("int8-asym-g16-bsr", 4, 64, 1)};
   EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
   const std::vector<PackedWeight> known = {sparse_weight("int4-asym-g16-bsr", 4, 64, 1)};

@@ -1,0 +1,167 @@
+#include "ops/cpu/sparse/float_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/block_sparse.h"
+#include "ops/cpu/dense/dense_linear.h"
+#include "ops/cpu/linear/linear_kernels.h"
+#include "ops/cpu/sparse/row_tasks.h"
+#include "ops/cpu/sparse/sparse_linear.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+using formats::PackedWeight;
+
+GroupedRows view_of(const PackedWeight& weight) {
+  GroupedRows view;
+  view.row_index = weight.row_index.data<std::int32_t>().data();
+  view.groups = weight.groups.data<std::uint8_t>().data();
+  view.values = weight.values.data<core::Fp16>().data();
+  view.group = weight.scheme.scale.group;
+  view.k = weight.k;
+  view.index_bytes = static_cast<int>(weight.groups.dim(1));
+  return view;
+}
+
+/// The stored groups of a row: one that begins in an even register, one that begins in an odd one,
+/// and so on; each kind ascends. Registers behind the last pair count as even (groups.inc).
+std::vector<std::int64_t> alternating(const PackedWeight& weight, std::int64_t row) {
+  const std::int64_t width = vector_kernels().block;
+  const std::int64_t paired = weight.k / (2 * width) * 2;
+  std::array<std::vector<std::int64_t>, 2> kinds;
+  const auto [begin, end] = formats::stored_groups_of(weight, row);
+  for (std::int64_t at = begin; at < end; ++at) {
+    const std::int64_t first = formats::stored_group(weight, at) * weight.scheme.scale.group;
+    const bool is_odd = first / width % 2 != 0 && first / width < paired;
+    kinds[is_odd ? 1 : 0].push_back(at);
+  }
+  const std::size_t longest = std::max(kinds[0].size(), kinds[1].size());
+  std::vector<std::int64_t> order;
+  for (std::size_t i = 0; i < longest; ++i) {
+    for (const std::vector<std::int64_t>& kind : kinds) {
+      if (i < kind.size()) {
+        order.push_back(kind[i]);
+      }
+    }
+  }
+  return order;
+}
+
+/// Rows of a part in another order.
+core::Tensor reordered(const core::Tensor& part, std::span<const std::int64_t> order) {
+  core::Tensor result = core::Tensor::zeros(part.dtype(), part.shape());
+  const std::int64_t bytes = part.dim(1) * core::size_of(part.dtype());
+  std::byte* to = result.mutable_raw();
+  for (const std::int64_t row : order) {
+    std::memcpy(to, part.raw() + row * bytes, static_cast<std::size_t>(bytes));
+    to += bytes;
+  }
+  return result;
+}
+
+/// One of the weights that share an input.
+struct Part {
+  GroupedRows rows;
+  std::span<const std::int32_t> row_index;
+  std::int64_t first_task;
+  std::int64_t tasks;
+  std::int64_t column;  // of y
+};
+
+Refusal refusal(const LayerProblem& problem) {
+  const formats::Scheme& scheme = problem.linear.scheme;
+  if (formats::is_dense(scheme)) {
+    return Reason("weights are dense");
+  }
+  if (!formats::is_block_sparse(scheme)) {
+    return Reason("weights are no block-sparse rows");
+  }
+  if (formats::has_codes(scheme)) {
+    return Reason("weights are codes");
+  }
+  if (!problem.prepared) {
+    return Reason("the layer was not prepared");
+  }
+  return epilogue_refusal(problem.linear.epilogue);
+}
+
+InputNeeds float_inputs(const PackedWeight&) {
+  return {};
+}
+
+std::string schedule(const LayerProblem& problem) {
+  return problem.linear.m <= kFewGroupedRows
+             ? "reads the kept groups for four tokens at a time, as they lie"
+             : "brings tokens and panels of weights into tiles, zeros among them";
+}
+
+void run(const LinearCall& call, LinearWorkspace& workspace) {
+  std::vector<const PackedWeight*> weights;
+  for (const PreparedLayer& layer : call.layers) {
+    weights.push_back(&*layer.copy);
+  }
+  const Matrix& x = call.x.values();
+  core::require(weights.front()->k == x.columns(), core::ErrorKind::kFailed,
+                "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k,
+                x.columns());
+  float_rows_linear(x.data(), x.rows(), x.columns(), weights, call.y, call.ldy, workspace.pool);
+}
+
+}  // namespace
+
+PackedWeight in_order_of_sums(const PackedWeight& weight) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    const std::vector<std::int64_t> of_row = alternating(weight, row);
+    order.insert(order.end(), of_row.begin(), of_row.end());
+  }
+  PackedWeight copy = weight;
+  copy.values = reordered(weight.values, order);
+  copy.groups = reordered(weight.groups, order);
+  return on_huge_pages(copy);
+}
+
+void float_rows_linear(const float* x, std::int64_t m, std::int64_t ldx,
+                       std::span<const PackedWeight* const> weights, float* y, std::int64_t ldy,
+                       core::ThreadPool& pool) {
+  if (m > kFewGroupedRows) {
+    for (const PackedWeight* const weight : weights) {
+      dense_linear(x, m, ldx, *weight, y, ldy, pool);
+      y += weight->n;
+    }
+    return;
+  }
+  std::vector<Part> parts;
+  std::int64_t tasks = 0;
+  std::int64_t column = 0;
+  for (const PackedWeight* const weight : weights) {
+    const std::int64_t count = task_count(weight->n, weight->values.bytes(), pool.size());
+    parts.push_back(
+        {view_of(*weight), weight->row_index.data<std::int32_t>(), tasks, count, column});
+    tasks += count;
+    column += weight->n;
+  }
+  const VectorKernels& kernels = vector_kernels();
+  pool.parallel_for(tasks, 1, [&](std::int64_t task, std::int64_t) {
+    const auto part = std::prev(std::find_if(
+        parts.begin(), parts.end(), [&](const Part& other) { return other.first_task > task; }));
+    const std::int64_t at = task - part->first_task;
+    kernels.multiply_groups(x, ldx, m, part->rows, first_row(part->row_index, at, part->tasks),
+                            first_row(part->row_index, at + 1, part->tasks), y + part->column, ldy);
+  });
+}
+
+LinearKernel float_rows_kernel() {
+  return {"sparse-f16", refusal, nullptr, in_order_of_sums, float_inputs, schedule, run};
+}
+
+}  // namespace nibble::ops::cpu
