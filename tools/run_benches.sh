@@ -19,6 +19,7 @@ words_of() {
     cpu_kernels_bench) words=(--rounds 1 --cold 1) ;;
     packed_linear_bench) words=(--rounds 1 --cold 1 --tokens "1,16" --shapes out) ;;
     sparse_linear_bench) words=(--rounds 1 --cold 1 --tokens "1,5" --shapes 512x2048) ;;
+    float_linear_bench) words=(--rounds 1 --cold 1 --shapes out) ;;
     encoder_cpu_bench) words=(tests/families/bert --rounds 1 --shapes 1x8) ;;
     cuda_linear_bench) words=(int8-row) ;;
     cuda_dense_bench) words=(f16) ;;

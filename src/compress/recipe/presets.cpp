@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compress/recipe/front_passes.h"
+#include "compress/recipe/gqsa_preset.h"
 #include "compress/recipe/name_words.h"
 #include "compress/recipe/part_words.h"
 #include "core/nearest_name.h"
@@ -274,62 +275,6 @@ std::optional<Recipe> best4(std::string_view name) {
   return recipe;
 }
 
-// The scheme of "w4a8g32s40" or "f16s40", of which "s40" is left; without pattern and activations.
-std::optional<Scheme> take_sparse_scheme(std::string_view& rest, bool& rounds_inputs) {
-  constexpr int kGroup = 16;
-  Scheme scheme;
-  if (take(rest, "w")) {
-    scheme.code = {.type = &formats::kIntegerCodes, .bits = take_number(rest).value_or(0)};
-    scheme.scale.type = formats::ScaleType::kF16;
-    scheme.zero = formats::Zero::kInteger;
-  } else if (take(rest, "f16")) {
-    scheme.code.dense = core::DType::kF16;
-  } else {
-    return std::nullopt;
-  }
-  rounds_inputs = take(rest, "a8");
-  scheme.scale.group = take(rest, "g") ? take_number(rest).value_or(0) : kGroup;
-  return scheme;
-}
-
-// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix", "gqsa-w4s50-t16", "gqsa-f16s50": one-shot GQSA, without
-// its training. The groups with the lowest saliency go, half of each row (or of the matrix, or the
-// same ones of each 16 rows); the others are rounded by GPTQ, or stay float16. What floats do not
-// come with is refused by the rules of recipes, which say why.
-std::optional<Recipe> gqsa(std::string_view name) {
-  constexpr int kLeast = 1;
-  constexpr int kMost = 95;
-  std::string_view rest = name;
-  if (!take(rest, "gqsa-")) {
-    return std::nullopt;
-  }
-  const bool refines = take_suffix(rest, "-refine");
-  const bool of_matrix = take_suffix(rest, "-matrix");
-  const bool of_tiles = take_suffix(rest, "-t16");
-  bool rounds_inputs = false;
-  std::optional<Scheme> scheme = take_sparse_scheme(rest, rounds_inputs);
-  const int share = take(rest, "s") ? take_number(rest).value_or(0) : 0;
-  if (!scheme || !rest.empty() || share < kLeast || share > kMost) {
-    return std::nullopt;
-  }
-  scheme->sparsity = of_tiles ? formats::Sparsity::kTileGroups : formats::Sparsity::kGroups;
-  scheme->activation.bits = rounds_inputs ? 8 : 0;
-  const bool has_codes = formats::has_codes(*scheme);
-  if (has_codes && !formats::problem_of(*scheme).empty()) {
-    return std::nullopt;
-  }
-  Recipe recipe{std::string(name), *scheme, {}, {}};
-  recipe.steps = {{"gqsa", {{"sparsity", share / 100.0}}},
-                  {has_codes ? "gptq" : "rtn", Json::object()}};
-  if (of_matrix) {
-    recipe.steps.front().options["balance"] = "matrix";
-  }
-  if (refines) {
-    recipe.steps.push_back({"refine", Json::object()});
-  }
-  return recipe;
-}
-
 // "sparsegpt-2of4-w4g128", "wanda-2of4-w8a8", "sparsegpt-2of4-f16": two of each four weights are
 // pruned and not stored, and integers are rounded by GPTQ, or to nearest ("wanda-2of4-rtn-w4g128").
 std::optional<Recipe> two_of_four_preset(std::string_view name) {
@@ -372,7 +317,7 @@ std::optional<Recipe> trellis_preset(std::string_view name) {
 // Those that are turned by nothing else.
 std::optional<Recipe> recipe_of_one_name(std::string_view name) {
   std::optional<Recipe> recipe;
-  for (const auto make : {best4, gqsa, trellis_preset}) {
+  for (const auto make : {best4, gqsa_preset, trellis_preset}) {
     recipe = recipe ? recipe : make(name);
   }
   return recipe;
