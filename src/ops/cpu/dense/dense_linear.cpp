@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/cpu/sparse/grouped_rows.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -27,6 +28,13 @@ const float* float_rows(const formats::PackedWeight& weight, std::int64_t begin,
   };
   if (!formats::is_dense(weight.scheme)) {
     float* rows = copy();
+    if (has_grouped_rows(weight.scheme)) {
+      const GroupedRows grouped = grouped_rows(weight);
+      for (std::int64_t j = begin; j < end; ++j) {
+        kernels.widen_groups(grouped, j, rows + (j - begin) * k);
+      }
+      return rows;
+    }
     for (std::int64_t j = begin; j < end; ++j) {
       formats::decode_row(weight, j, {rows + (j - begin) * k, static_cast<std::size_t>(k)});
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +13,9 @@
 #include "formats/block_sparse.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
+#include "ops/cpu/packed/page_buffer.h"
+#include "ops/cpu/sparse/grouped_rows.h"
 #include "ops/cpu/sparse/row_tasks.h"
-#include "ops/cpu/sparse/sparse_linear.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -21,16 +23,7 @@ namespace {
 
 using formats::PackedWeight;
 
-GroupedRows view_of(const PackedWeight& weight) {
-  GroupedRows view;
-  view.row_index = weight.row_index.data<std::int32_t>().data();
-  view.groups = weight.groups.data<std::uint8_t>().data();
-  view.values = weight.values.data<core::Fp16>().data();
-  view.group = weight.scheme.scale.group;
-  view.k = weight.k;
-  view.index_bytes = static_cast<int>(weight.groups.dim(1));
-  return view;
-}
+constexpr std::int64_t kRowsTogether = 4;  // tokens that read a group at once
 
 /// The stored groups of a row: one that begins in an even register, one that begins in an odd one,
 /// and so on; each kind ascends. Registers behind the last pair count as even (groups.inc).
@@ -116,6 +109,31 @@ void run(const LinearCall& call, LinearWorkspace& workspace) {
   float_rows_linear(x.data(), x.rows(), x.columns(), weights, call.y, call.ldy, workspace.pool);
 }
 
+/// The weight in memory of its own on huge pages (PageBuffer).
+PackedWeight on_huge_pages(const PackedWeight& weight) {
+  constexpr std::int64_t kLine = 64;
+  const auto room = [](const core::Tensor& tensor) {
+    return (tensor.bytes() + kLine - 1) / kLine * kLine;
+  };
+  std::int64_t bytes = 0;
+  for (const formats::PartSlot& slot : formats::part_slots()) {
+    bytes += room(weight.*slot.tensor);
+  }
+  const auto memory = std::make_shared<PageBuffer>(bytes);
+  PackedWeight copy = weight;
+  std::int64_t at = 0;
+  for (const formats::PartSlot& slot : formats::part_slots()) {
+    const core::Tensor& from = weight.*slot.tensor;
+    if (!from.empty()) {
+      std::byte* const to = memory->data() + at;
+      std::memcpy(to, from.raw(), static_cast<std::size_t>(from.bytes()));
+      copy.*slot.tensor = core::Tensor::view(from.dtype(), from.shape(), to, memory);
+      at += room(from);
+    }
+  }
+  return copy;
+}
+
 }  // namespace
 
 PackedWeight in_order_of_sums(const PackedWeight& weight) {
@@ -144,9 +162,9 @@ void float_rows_linear(const float* x, std::int64_t m, std::int64_t ldx,
   std::int64_t tasks = 0;
   std::int64_t column = 0;
   for (const PackedWeight* const weight : weights) {
-    const std::int64_t count = task_count(weight->n, weight->values.bytes(), pool.size());
+    const std::int64_t count = task_count(weight->n, weight->values.bytes(), pool.size(), m > kRowsTogether);
     parts.push_back(
-        {view_of(*weight), weight->row_index.data<std::int32_t>(), tasks, count, column});
+        {grouped_rows(*weight), weight->row_index.data<std::int32_t>(), tasks, count, column});
     tasks += count;
     column += weight->n;
   }

@@ -11,7 +11,7 @@
 namespace nibble::ops::cpu {
 
 /// Tokens up to which the kept groups are read as they are stored.
-inline constexpr std::int64_t kFewGroupedRows = 32;
+inline constexpr std::int64_t kFewGroupedRows = 16;
 
 /// A copy on huge pages. The groups of each row stand in the order in which the kernels of this
 /// machine are fastest: those of even and odd registers in turn (VectorKernels::multiply_groups).

@@ -16,6 +16,7 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cpu/sparse/grouped_rows.h"
 #include "ops/cpu/sparse/row_tasks.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -59,17 +60,6 @@ Weights random_rows(Shape shape, std::int64_t group, std::uint64_t seed, double 
   return {rounded(fmt::format("f16-g{}-bsr", group)), rounded("f16")};
 }
 
-GroupedRows view_of(const PackedWeight& weight) {
-  GroupedRows view;
-  view.row_index = weight.row_index.data<std::int32_t>().data();
-  view.groups = weight.groups.data<std::uint8_t>().data();
-  view.values = weight.values.data<core::Fp16>().data();
-  view.group = weight.scheme.scale.group;
-  view.k = weight.k;
-  view.index_bytes = static_cast<int>(weight.groups.dim(1));
-  return view;
-}
-
 // What one row of x gives with each row of the dense weight, by the kernels' own dot product.
 std::vector<float> dots(const VectorKernels& kernels, const std::vector<float>& x, std::int64_t m,
                         std::int64_t ldx, const PackedWeight& dense) {
@@ -100,12 +90,30 @@ TEST(FloatRows, HaveTheBitsOfDenseRowsOnEveryInstructionSet) {
               continue;
             }
             std::vector<float> y(expected.size(), std::nanf(""));
-            kernels->multiply_groups(x.data(), ldx, m, view_of(*stored), 0, shape.n, y.data(),
+            kernels->multiply_groups(x.data(), ldx, m, grouped_rows(*stored), 0, shape.n, y.data(),
                                      shape.n);
             ASSERT_EQ(y, expected) << kernels->isa << " g" << group << " " << shape.n << " x " << k
                                    << " m " << m << (stored == &ordered ? " in order" : "");
           }
         }
+      }
+    }
+  }
+}
+
+TEST(FloatRows, GetTheirZerosBackOnEveryInstructionSet) {
+  for (const VectorKernels* const kernels : runnable_vector_kernels()) {
+    for (const std::int64_t group : kSizes) {
+      const Weights weights = random_rows({9, 5}, group, 3);
+      const auto k = static_cast<std::size_t>(weights.dense.k);
+      for (std::int64_t row = 0; row < 9; ++row) {
+        std::vector<float> got(k + 1, 7.0f);
+        std::vector<float> expected(k);
+        kernels->widen_groups(grouped_rows(weights.rows), row, got.data());
+        formats::decode_row(weights.dense, row, expected);
+        EXPECT_EQ(got.back(), 7.0f) << "written behind the row";
+        got.pop_back();
+        EXPECT_EQ(got, expected) << kernels->isa << " g" << group << " row " << row;
       }
     }
   }
@@ -219,8 +227,10 @@ TEST(FloatRows, AreDividedIntoTasksOfEqualGroups) {
     EXPECT_LE(ends[static_cast<std::size_t>(end)] - ends[static_cast<std::size_t>(begin)], 99 + 90);
   }
   EXPECT_EQ(last, 100);
-  EXPECT_EQ(task_count(3, 1 << 30, 2), 3);
-  EXPECT_EQ(task_count(1000, 100, 2), 16);
+  EXPECT_EQ(task_count(3, 1 << 30, 2, false), 3);
+  EXPECT_EQ(task_count(1000, 100, 2, false), 16);
+  EXPECT_EQ(task_count(1000, 64 << 20, 2, false), 64);
+  EXPECT_EQ(task_count(1000, 64 << 20, 2, true), 512);
 }
 
 // A fault in any part of a weight is seen.
@@ -245,7 +255,7 @@ TEST(FloatRows, ReadOnlyWhatIsKept) {
   x[0] = std::numeric_limits<float>::quiet_NaN();
   for (const VectorKernels* const kernels : runnable_vector_kernels()) {
     std::vector<float> y(30);
-    kernels->multiply_groups(x.data(), weight.k, 1, view_of(weight), 0, 30, y.data(), 30);
+    kernels->multiply_groups(x.data(), weight.k, 1, grouped_rows(weight), 0, 30, y.data(), 30);
     for (std::int64_t row = 0; row < weight.n; ++row) {
       const auto [begin, end] = formats::stored_groups_of(weight, row);
       const bool reads = begin < end && formats::stored_group(weight, begin) == 0;

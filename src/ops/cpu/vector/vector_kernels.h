@@ -50,6 +50,8 @@ struct VectorKernels {
   /// ascend within a row.
   void (*multiply_groups)(const float* x, std::int64_t ldx, std::int64_t m, const GroupedRows& w,
                           std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy);
+  /// out[k] = row `row` with its zeros.
+  void (*widen_groups)(const GroupedRows& w, std::int64_t row, float* out);
 
   /// out[i * ldo + j] = x row i . w row j for i < rows and j < count, the very numbers of dot_f32,
   /// by tiles of kDotRows rows of x and dot_columns rows of w that share what they load. Both are
