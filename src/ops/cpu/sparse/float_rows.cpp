@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -60,15 +59,6 @@ core::Tensor reordered(const core::Tensor& part, std::span<const std::int64_t> o
   }
   return result;
 }
-
-/// One of the weights that share an input.
-struct Part {
-  GroupedRows rows;
-  std::span<const std::int32_t> row_index;
-  std::int64_t first_task;
-  std::int64_t tasks;
-  std::int64_t column;  // of y
-};
 
 Refusal refusal(const LayerProblem& problem) {
   const formats::Scheme& scheme = problem.linear.scheme;
@@ -158,23 +148,16 @@ void float_rows_linear(const float* x, std::int64_t m, std::int64_t ldx,
     }
     return;
   }
-  std::vector<Part> parts;
-  std::int64_t tasks = 0;
-  std::int64_t column = 0;
+  std::vector<GroupedRows> rows;
+  RowTasks tasks(pool.size(), m > kRowsTogether);
   for (const PackedWeight* const weight : weights) {
-    const std::int64_t count = task_count(weight->n, weight->values.bytes(), pool.size(), m > kRowsTogether);
-    parts.push_back(
-        {grouped_rows(*weight), weight->row_index.data<std::int32_t>(), tasks, count, column});
-    tasks += count;
-    column += weight->n;
+    rows.push_back(grouped_rows(*weight));
+    tasks.add(weight->row_index.data<std::int32_t>(), weight->values.bytes());
   }
   const VectorKernels& kernels = vector_kernels();
-  pool.parallel_for(tasks, 1, [&](std::int64_t task, std::int64_t) {
-    const auto part = std::prev(std::find_if(
-        parts.begin(), parts.end(), [&](const Part& other) { return other.first_task > task; }));
-    const std::int64_t at = task - part->first_task;
-    kernels.multiply_groups(x, ldx, m, part->rows, first_row(part->row_index, at, part->tasks),
-                            first_row(part->row_index, at + 1, part->tasks), y + part->column, ldy);
+  pool.parallel_for(tasks.count(), 1, [&](std::int64_t task, std::int64_t) {
+    const auto [layer, begin, end, column] = tasks.at(task);
+    kernels.multiply_groups(x, ldx, m, rows[layer], begin, end, y + column, ldy);
   });
 }
 

@@ -17,7 +17,6 @@
 #include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cpu/sparse/grouped_rows.h"
-#include "ops/cpu/sparse/row_tasks.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -211,26 +210,6 @@ TEST(FloatRows, HaveTheSameBitsForAnyThreads) {
   for (const std::int64_t m : {1, 9, 40}) {
     EXPECT_EQ(run(weight, m, three), run(weight, m, one)) << m;
   }
-}
-
-TEST(FloatRows, AreDividedIntoTasksOfEqualGroups) {
-  std::vector<std::int32_t> ends = {0};
-  for (int row = 0; row < 100; ++row) {
-    ends.push_back(ends.back() + (row < 10 ? 90 : 1));
-  }
-  std::int64_t last = 0;
-  for (std::int64_t task = 0; task < 10; ++task) {
-    const std::int64_t begin = first_row(ends, task, 10);
-    const std::int64_t end = first_row(ends, task + 1, 10);
-    EXPECT_EQ(begin, last);
-    last = end;
-    EXPECT_LE(ends[static_cast<std::size_t>(end)] - ends[static_cast<std::size_t>(begin)], 99 + 90);
-  }
-  EXPECT_EQ(last, 100);
-  EXPECT_EQ(task_count(3, 1 << 30, 2, false), 3);
-  EXPECT_EQ(task_count(1000, 100, 2, false), 16);
-  EXPECT_EQ(task_count(1000, 64 << 20, 2, false), 64);
-  EXPECT_EQ(task_count(1000, 64 << 20, 2, true), 512);
 }
 
 // A fault in any part of a weight is seen.

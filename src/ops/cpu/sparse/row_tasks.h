@@ -1,19 +1,49 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace nibble::ops::cpu {
 
-/// The first row of task `task` of `tasks`, so that tasks of block-sparse rows have about equally
-/// many kept groups; task `tasks` begins behind the last row. row_index [n + 1] counts
-/// groups, as in formats/block_sparse.h, or units of them.
-std::int64_t first_row(std::span<const std::int32_t> row_index, std::int64_t task,
-                       std::int64_t tasks);
+/// How block-sparse layers that stand side by side are divided among threads: into tasks of rows of
+/// one layer that hold about equally much, several for each thread.
+class RowTasks {
+ public:
+  /// `again`: many tokens read a task's rows again and again, so that they stay in caches; else
+  /// tasks are long, for memory is read faster in long runs.
+  RowTasks(int threads, bool again) : threads_(threads), again_(again) {}
 
-/// Into how many tasks n rows that take so many bytes are divided. Every thread has some. `again`:
-/// many tokens read them again and again, so they stay in caches; else they are long, for memory is
-/// read faster in long runs.
-std::int64_t task_count(std::int64_t n, std::int64_t bytes, int threads, bool again);
+  /// The next layer, whose rows take so many bytes. row_index [n + 1] counts what is stored before
+  /// each row, as in formats/block_sparse.h; it must stay where it is.
+  void add(std::span<const std::int32_t> row_index, std::int64_t bytes);
+
+  std::int64_t count() const { return count_; }
+  /// Outputs of all layers.
+  std::int64_t width() const { return width_; }
+
+  /// Rows [begin, end) of a layer, whose outputs begin in `column`.
+  struct Rows {
+    std::size_t layer;
+    std::int64_t begin;
+    std::int64_t end;
+    std::int64_t column;
+  };
+  Rows at(std::int64_t task) const;
+
+ private:
+  struct Layer {
+    std::span<const std::int32_t> row_index;
+    std::int64_t first_task;
+    std::int64_t tasks;
+    std::int64_t column;
+  };
+  int threads_;
+  bool again_;
+  std::int64_t count_ = 0;
+  std::int64_t width_ = 0;
+  std::vector<Layer> layers_;
+};
 
 }  // namespace nibble::ops::cpu

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <vector>
 
 #include "formats/block_sparse.h"
@@ -15,16 +14,6 @@
 
 namespace nibble::ops::cpu {
 namespace {
-
-
-/// One of the weights that share an input.
-struct Part {
-  SparseWeight rows;
-  std::span<const std::int32_t> first_unit;
-  std::int64_t first_task;
-  std::int64_t tasks;
-  std::int64_t column;  // of y
-};
 
 /// Wide codes: the sums of two rows are a token.
 void add_digits(const float* digits, std::int64_t m, std::int64_t n, float* y, std::int64_t ldy) {
@@ -135,34 +124,24 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
   const SparseInput x = sparse_input(input, in_lanes, codes);
-  std::vector<Part> parts;
-  std::int64_t tasks = 0;
-  std::int64_t width = 0;
+  RowTasks tasks(pool.size(), in_lanes > kSparseLanes);
   for (const SparseUnits* const weight : weights) {
-    const std::int64_t count =
-        task_count(weight->n(), weight->bytes(), pool.size(), in_lanes > kSparseLanes);
-    parts.push_back({weight->view(), weight->first_unit(), tasks, count, width});
-    tasks += count;
-    width += weight->n();
+    tasks.add(weight->first_unit(), weight->bytes());
   }
   const bool wide = input.rows_per_token() != 1;
-  float* const out = wide ? digits_scratch.floats(m * width) : y;
-  const std::int64_t ldo = wide ? width : ldy;
-  pool.parallel_for(tasks, 1, [&](std::int64_t task, std::int64_t) {
-    const auto part = std::prev(std::find_if(
-        parts.begin(), parts.end(), [&](const Part& other) { return other.first_task > task; }));
-    const std::int64_t at = task - part->first_task;
-    const std::int64_t begin = first_row(part->first_unit, at, part->tasks);
-    const std::int64_t end = first_row(part->first_unit, at + 1, part->tasks);
-    float* const column = out + part->column;
+  float* const out = wide ? digits_scratch.floats(m * tasks.width()) : y;
+  const std::int64_t ldo = wide ? tasks.width() : ldy;
+  pool.parallel_for(tasks.count(), 1, [&](std::int64_t task, std::int64_t) {
+    const auto [layer, begin, end, column] = tasks.at(task);
+    const SparseWeight rows = weights[layer]->view();
     for (std::size_t block = 0; block < lanes.size(); ++block) {
       const auto first = static_cast<std::int64_t>(block) * kSparseLanes;
-      kernel.run_lanes(part->rows, lanes[block], begin, end, column + first * ldo, ldo);
+      kernel.run_lanes(rows, lanes[block], begin, end, out + first * ldo + column, ldo);
     }
-    kernel.run(part->rows, x, begin, end, column + in_lanes * ldo, ldo);
+    kernel.run(rows, x, begin, end, out + in_lanes * ldo + column, ldo);
   });
   if (wide) {
-    add_digits(out, input.m(), width, y, ldy);
+    add_digits(out, input.m(), tasks.width(), y, ldy);
   }
 }
 
