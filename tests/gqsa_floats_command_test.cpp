@@ -56,9 +56,9 @@ TEST_F(GqsaFloatsCommand, RunAsTheirPlainFolderRuns) {
                                           path("plain"), "-q",  "--scheme", "f16"};
   const Json converted = json(words);
   EXPECT_EQ(converted["relative_error"], 0.0) << converted.dump();
-  for (const char* activations : {"float", "int8"}) {
-    EXPECT_EQ(measured(model, {"--activations", activations})["nll"],
-              measured(path("plain"), {"--activations", activations})["nll"])
+  for (const char* activations : {"float", "int8"}) {  // the plain folder rounds its embedding
+    EXPECT_NEAR(measured(model, {"--activations", activations})["nll"].get<double>(),
+                measured(path("plain"), {"--activations", activations})["nll"].get<double>(), 1e-6)
         << activations;
   }
   const auto text = [&](const std::string& from) {

@@ -107,7 +107,7 @@ TEST(GqsaPipeline, HarmsMoreTheMoreItPrunesAndRunsAsItDecodes) {
   const PipelineOptions options = small_job_on_text(8, 128, 2);
   const auto original = outputs(*model, ops::ActivationPrecision::kFloat);
   double last = 0;
-  for (const char* name : {"gqsa-f16s20", "gqsa-w4s50", "gqsa-f16s60", "gqsa-w4s80"}) {
+  for (const char* name : {"gqsa-w8s20", "gqsa-w4s50", "gqsa-w4s80"}) {
     const auto compressed =
         quantize_in_memory(*model, find_recipe(name), options, core::silent_progress()).model;
     const auto decoded = outputs(*compressed, ops::ActivationPrecision::kFloat);
@@ -117,6 +117,29 @@ TEST(GqsaPipeline, HarmsMoreTheMoreItPrunesAndRunsAsItDecodes) {
     const auto run = outputs(*compressed, ops::ActivationPrecision::kInt8);
     EXPECT_LT(distance(decoded, run), 0.05 * harm) << name;
     EXPECT_LT(distance(decoded, outputs(*compressed, ops::ActivationPrecision::kInt16)), 1e-6);
+  }
+}
+
+// Nothing is rounded but what is kept to float16: the harm is near that of 8 bits, and no
+// activation is rounded in any precision.
+TEST(GqsaPipeline, LeavesTheKeptFloatsAsTheyAre) {
+  const auto model = models::open_model(kSource / "models/demo");
+  const PipelineOptions options = small_job_on_text(8, 128, 2);
+  const auto original = outputs(*model, ops::ActivationPrecision::kFloat);
+  for (const int share : {20, 50}) {
+    const auto pruned = [&](const char* type) {
+      return quantize_in_memory(*model, find_recipe(fmt::format("gqsa-{}s{}", type, share)),
+                                options, core::silent_progress())
+          .model;
+    };
+    const auto floats = pruned("f16");
+    const auto run = outputs(*floats, ops::ActivationPrecision::kInt8);
+    EXPECT_EQ(outputs(*floats, ops::ActivationPrecision::kFloat), run);
+    const double harm = distance(original, run);
+    const double of_codes =
+        distance(original, outputs(*pruned("w8"), ops::ActivationPrecision::kFloat));
+    EXPECT_GT(harm, 0.05) << share;
+    EXPECT_NEAR(harm, of_codes, 0.1 * of_codes) << share;
   }
 }
 
