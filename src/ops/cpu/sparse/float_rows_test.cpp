@@ -173,7 +173,7 @@ std::vector<float> run(const PackedWeight& weight, std::int64_t m, core::ThreadP
 TEST(FloatRows, AreTheDenseLayerForAnyNumberOfTokens) {
   core::ThreadPool pool(2);
   for (const std::int64_t group : kSizes) {
-    for (const Shape& shape : {Shape{1, 3}, {97, 6}, {130, 21}}) {
+    for (const Shape& shape : {Shape{1, 3}, {97, 6}, {130, 23}}) {
       const Weights weights = random_rows(shape, group, 5);
       const PackedWeight ordered = in_order_of_sums(weights.rows);
       for (std::int64_t m = 1; m <= kFewGroupedRows + 5; ++m) {
