@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/row_unit.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::formats {
@@ -50,7 +51,7 @@ std::uint8_t middle_of(const Scheme& scheme) {
 /// One group of one row.
 struct GroupValues {
   std::span<const std::byte> weights;  // codes, or floats
-  Fp16 scale;                          // with codes
+  std::uint16_t scale = 0;             // with codes: the bits that are stored
   std::uint8_t zero = 0;               // with zeros
 };
 
@@ -73,13 +74,42 @@ std::int64_t row_bytes(const Tensor& part) {
   return part.dim(1) * core::size_of(part.dtype());
 }
 
+/// Bits of entry `at` in row `row` of the scales.
+std::uint16_t scale_bits(const PackedWeight& weight, std::int64_t row, std::int64_t at) {
+  if (weight.scheme.scale.type == ScaleType::kUnits) {
+    const std::int64_t bytes = weight.scales.dim(1);
+    return get_code(weight.scales.data<std::uint8_t>().data() + row * bytes, kUnitScaleBits, at);
+  }
+  return weight.scales.data<Fp16>()[index(row * weight.scales.dim(1) + at)].bits;
+}
+
+void set_scale_bits(PackedWeight& weight, std::int64_t row, std::int64_t at, std::uint16_t bits) {
+  const std::int64_t columns = weight.scales.dim(1);
+  if (weight.scheme.scale.type == ScaleType::kUnits) {
+    set_code(weight.scales.mutable_data<std::uint8_t>().subspan(index(row * columns),
+                                                                index(columns)),
+             kUnitScaleBits, at, static_cast<std::uint8_t>(bits));
+  } else {
+    weight.scales.mutable_data<Fp16>()[index(row * columns + at)] = Fp16{bits};
+  }
+}
+
+/// What stands beside the groups of `from`: that of its rows from `begin` on.
+void set_others(PackedWeight& to, const PackedWeight& from, std::int64_t begin) {
+  to.input_scale = from.input_scale;
+  if (from.scheme.scale.type == ScaleType::kUnits) {
+    const auto units = from.units.data<std::uint8_t>().subspan(index(begin), index(to.n));
+    std::copy(units.begin(), units.end(), to.units.mutable_data<std::uint8_t>().begin());
+  }
+}
+
 /// Of a block-sparse weight.
 GroupValues stored_values(const PackedWeight& weight, std::int64_t entry) {
   const Scheme& scheme = weight.scheme;
   const std::int64_t bytes = weight_bytes(scheme);
   GroupValues values{{(weight.*weights_part(scheme)).raw() + entry * bytes, index(bytes)}, {}};
   if (has_codes(scheme)) {
-    values.scale = weight.scales.data<Fp16>()[index(entry)];
+    values.scale = scale_bits(weight, 0, entry);
   }
   if (has_zeros(scheme)) {
     values.zero = static_cast<std::uint8_t>(
@@ -94,7 +124,7 @@ void set_stored_values(PackedWeight& weight, std::int64_t entry, const GroupValu
   std::copy(values.weights.begin(), values.weights.end(),
             place + entry * std::ssize(values.weights));
   if (has_codes(scheme)) {
-    weight.scales.mutable_data<Fp16>()[index(entry)] = values.scale;
+    set_scale_bits(weight, 0, entry, values.scale);
   }
   if (has_zeros(scheme)) {
     set_code(weight.zeros.mutable_data<std::uint8_t>(), scheme.code.bits, entry, values.zero);
@@ -108,7 +138,7 @@ GroupValues full_values(const PackedWeight& full, std::int64_t row, std::int64_t
   const Tensor& part = full.*weights_part(scheme);
   GroupValues values{{part.raw() + row * row_bytes(part) + group * bytes, index(bytes)}, {}};
   if (has_codes(scheme)) {
-    values.scale = full.scales.data<Fp16>()[index(row * full.scales.dim(1) + group)];
+    values.scale = scale_bits(full, row, group);
   }
   if (has_zeros(scheme)) {
     values.zero = static_cast<std::uint8_t>(get_code(
@@ -124,7 +154,7 @@ void set_full_values(PackedWeight& full, std::int64_t row, std::int64_t group,
   std::copy(values.weights.begin(), values.weights.end(),
             part.mutable_raw() + row * row_bytes(part) + group * std::ssize(values.weights));
   if (has_codes(scheme)) {
-    full.scales.mutable_data<Fp16>()[index(row * full.scales.dim(1) + group)] = values.scale;
+    set_scale_bits(full, row, group, values.scale);
   }
   if (has_zeros(scheme)) {
     const std::int64_t zero_bytes = full.zeros.dim(1);
@@ -212,6 +242,15 @@ std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int6
   return at * tile + row % tile;
 }
 
+Fp16 stored_scale(const PackedWeight& weight, std::int64_t entry, std::int64_t row) {
+  const std::uint16_t bits = scale_bits(weight, 0, entry);
+  if (weight.scheme.scale.type != ScaleType::kUnits) {
+    return Fp16{bits};
+  }
+  const std::uint8_t unit = weight.units.data<std::uint8_t>()[index(row)];
+  return core::to_fp16(scale_of_units(static_cast<std::uint8_t>(bits), unit_value(unit)));
+}
+
 Scheme full_scheme(Scheme scheme) {
   scheme.sparsity = Sparsity::kNone;
   if (!has_codes(scheme)) {
@@ -237,7 +276,7 @@ PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
     set_full_values(full, 0, stored_group(weight, at),
                     stored_values(weight, stored_entry(weight, at, row)));
   }
-  full.input_scale = weight.input_scale;
+  set_others(full, weight, row);
   return full;
 }
 
@@ -267,7 +306,7 @@ PackedWeight to_block_sparse(const PackedWeight& full, const Scheme& scheme) {
     }
     ends[index(first / tile + 1)] = at;
   }
-  weight.input_scale = full.input_scale;
+  set_others(weight, full, 0);
   validate(weight, "weight");
   return weight;
 }
@@ -290,7 +329,7 @@ PackedWeight with_row_pattern(const PackedWeight& weight) {
     }
     ends[index(row + 1)] = to;
   }
-  rows.input_scale = weight.input_scale;
+  set_others(rows, weight, 0);
   return rows;
 }
 
@@ -306,7 +345,7 @@ PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::in
                       stored_values(weight, stored_entry(weight, at, row)));
     }
   }
-  columns.input_scale = weight.input_scale;
+  set_others(columns, weight, tile * rows);
   return columns;
 }
 
@@ -337,6 +376,9 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
   PackedWeight slice = empty_weight(scheme, end - begin, (last - first) * scheme.scale.group,
                                     std::max<std::int64_t>(kept, 1));
   std::copy(ends.begin(), ends.end(), slice.row_index.mutable_data<std::int32_t>().begin());
+  for (std::int64_t entry = 0; taken.empty() && has_codes(scheme) && entry < tile; ++entry) {
+    set_scale_bits(slice, 0, entry, 1);  // no scale of 7 bits is 0
+  }
   for (std::int64_t to = 0; to < kept; ++to) {
     const std::int64_t at = taken[index(to)];
     for (std::int64_t row = 0; row < tile; ++row) {
@@ -345,7 +387,7 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
     }
     set_group(slice, to, stored_group(weight, at) - first);
   }
-  slice.input_scale = weight.input_scale;
+  set_others(slice, weight, begin);
   return slice;
 }
 

@@ -14,7 +14,8 @@
 ///
 /// A group of 16 with 4 bits takes 8 bytes of codes, 2 of scale, 1/2 of zero point and 1 or 2 of
 /// index: 11.5 or 12.5 bytes, where half of the groups are kept 2.875 or 3.125 bits per weight, and
-/// 4 bytes for each row.
+/// 4 bytes for each row. Scales of 7 bits (int4-asym-g16-s7-bsr) save 1 1/8 bytes of a group and
+/// take one more for the unit of each row.
 ///
 /// With a pattern of tiles (Sparsity::kTileGroups, t = 16) `row_index` and `groups` count tiles of
 /// t rows that keep the same groups. A group stands t times, row after row:
@@ -48,6 +49,9 @@ std::int64_t stored_group(const PackedWeight& weight, std::int64_t at);
 
 /// Where codes, scale and zero point of stored group `at` of row `row` stand.
 std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int64_t row);
+
+/// The scale of the entry, which is of row `row`: each multiple of a unit is a float16, too.
+core::Fp16 stored_scale(const PackedWeight& weight, std::int64_t entry, std::int64_t row);
 
 /// `scheme` with all groups: without the group where it has no scales (f16).
 Scheme full_scheme(Scheme scheme);

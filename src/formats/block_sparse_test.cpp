@@ -1,3 +1,4 @@
+#include "formats/bit_packing.h"
 #include "formats/block_sparse.h"
 
 #include <functional>
@@ -24,11 +25,13 @@ using core::Tensor;
 constexpr const char* kSchemes[] = {
     "int4-asym-g16-bsr",   "int4-sym-g16-bsr",     "int4-asym-g8-bsr",  "int4-asym-g32-bsr",
     "int4-asym-g64-bsr",   "int8-asym-g16-bsr",    "int3-asym-g16-bsr", "int2-sym-g8-bsr",
-    "int8-sym-g64-bsr-a8", "int4-asym-g16-bsr-a8s"};
+    "int8-sym-g64-bsr-a8", "int4-asym-g16-bsr-a8s", "int4-asym-g16-s7-bsr",
+    "int3-sym-g8-s7-bsr-a8"};
 
 constexpr const char* kTileSchemes[] = {"int4-asym-g16-bsr-t16", "int4-sym-g16-bsr-t16",
                                         "int3-asym-g8-bsr-t16", "int8-asym-g32-bsr-t16-a8",
-                                        "int4-asym-g64-bsr-t16-a8s"};
+                                        "int4-asym-g64-bsr-t16-a8s",
+                                        "int4-asym-g16-s7-bsr-t16"};
 constexpr std::int64_t kTile = kPatternTile;
 
 // sparse_values(), for tiles in the place of rows. Each group that a tile keeps is 0 in one of its
@@ -44,6 +47,11 @@ std::vector<float> tile_values(std::int64_t tiles, std::int64_t k, std::int64_t 
     w[static_cast<std::size_t>(at)] = chosen == 0 || is_zero ? 0.0f : random.normal();
   }
   return w;
+}
+
+// Of the scales of so many groups of n rows.
+std::int64_t scale_bytes(const Scheme& scheme, std::int64_t groups, std::int64_t n) {
+  return scheme.scale.type == ScaleType::kUnits ? (7 * groups + 7) / 8 + n : 2 * groups;
 }
 
 // Each way of looking at a weight.
@@ -90,11 +98,13 @@ TEST(BlockSparse, HoldsWhatItsGroupsHold) {
           const auto g = static_cast<std::size_t>(stored_group(sparse, at));
           EXPECT_EQ(got.scales[g], expected.scales[g]);
           EXPECT_EQ(got.zeros[g], expected.zeros[g]);
+          EXPECT_EQ(core::to_float(stored_scale(sparse, at, row)), expected.scales[g]);
         }
       }
       EXPECT_EQ(kept, stored_group_count(sparse));
       EXPECT_EQ(stored_bytes(sparse) * 8,
-                kept * (group * scheme.code.bits + 16 + 8 * sparse.groups.dim(1)) + 6 * 32 +
+                kept * (group * scheme.code.bits + 8 * sparse.groups.dim(1)) +
+                    8 * scale_bytes(scheme, kept, 5) + 6 * 32 +
                     (has_zeros(scheme) ? (kept * scheme.code.bits + 7) / 8 * 8 : 0) +
                     (scheme.activation.stored_scale ? 32 : 0));
       EXPECT_LE(stored_bytes(sparse), stored_bytes(scheme, 5, k));
@@ -134,8 +144,8 @@ TEST(TilePattern, HoldsWhatItsGroupsHold) {
       const std::int64_t kept = stored_group_count(sparse);
       EXPECT_EQ(stored_group_count(rows), kTile * kept);
       EXPECT_EQ(stored_bytes(sparse) * 8,
-                kept * (kTile * (group * scheme.code.bits + 16) + 8 * sparse.groups.dim(1)) +
-                    6 * 32 +
+                kept * (kTile * group * scheme.code.bits + 8 * sparse.groups.dim(1)) +
+                    8 * scale_bytes(scheme, kept * kTile, n) + 6 * 32 +
                     (has_zeros(scheme) ? (kept * kTile * scheme.code.bits + 7) / 8 * 8 : 0) +
                     (scheme.activation.stored_scale ? 32 : 0));
       EXPECT_LE(stored_bytes(sparse), stored_bytes(scheme, n, k));
@@ -359,6 +369,30 @@ TEST_F(DamagedBlockSparse, IsRefused) {
                     "groups: row 0"));
   EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = 1; }, 300), "groups: row 0"))
       << "the upper byte of an index";
+}
+
+TEST_F(DamagedBlockSparse, IsRefusedForScalesOf7BitsThatAre0) {
+  const auto short_refusal = [](const std::function<void(PackedWeight&)>& damage) {
+    return refusal_of(
+        round_to_nearest(sparse_values(4, 96, 16, 0.5), 4, 96, parse_scheme("int4-asym-g16-s7-bsr")),
+        damage);
+  };
+  EXPECT_EQ(short_refusal([](PackedWeight&) {}), "");
+  EXPECT_TRUE(names(
+      short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[3] = 0; }),
+      "units: row 3"));
+  EXPECT_TRUE(names(
+      short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[1] = 201; }),
+      "units: row 1"));
+  EXPECT_TRUE(names(short_refusal([](PackedWeight& w) {
+                      set_code(w.scales.mutable_data<std::uint8_t>(), 7, 2, 64);
+                    }),
+                    "scales: row 0, group 2"));
+  EXPECT_NE(short_refusal([](PackedWeight& w) { w.units = Tensor(); }), "");
+  EXPECT_NE(short_refusal([](PackedWeight& w) {
+              w.scales = Tensor::zeros(core::DType::kF16, {1, stored_group_count(w)});
+            }),
+            "");
 }
 
 TEST_F(DamagedBlockSparse, IsRefusedWithAPatternOfTiles) {

@@ -144,12 +144,18 @@ void validate_book(const Named& named) {
 // Scales that are multiples of a unit.
 void validate_units(const Named& named) {
   const PackedWeight& weight = named.weight;
-  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
-  const std::int64_t bytes = weight.scales.dim(1);
   for (std::int64_t row = 0; row < weight.n; ++row) {
     const std::uint8_t unit = weight.units.data<std::uint8_t>()[static_cast<std::size_t>(row)];
     require(unit >= 1 && unit <= kLargestUnit, ErrorKind::kInvalidModel,
             "{}.units: row {} holds {}, not 1 to {}", named.name, row, unit, kLargestUnit);
+  }
+  const std::int64_t rows = weight.scales.dim(0);
+  const std::int64_t bytes = weight.scales.dim(1);
+  const std::int64_t groups =
+      is_block_sparse(weight.scheme)
+          ? stored_group_count(weight) * pattern_rows(weight.scheme)
+          : groups_per_row(weight.scheme, weight.k);
+  for (std::int64_t row = 0; row < rows; ++row) {
     const auto codes = weight.scales.data<std::uint8_t>().subspan(
         static_cast<std::size_t>(row * bytes), static_cast<std::size_t>(bytes));
     for (std::int64_t group = 0; group < groups; ++group) {

@@ -207,10 +207,11 @@ std::string problem_of_sparsity(const Scheme& scheme) {
   if (!is_block_sparse(scheme)) {
     return "";
   }
-  if (!is_integer(scheme) || has_minima(scheme) || scheme.scale.type != ScaleType::kF16 ||
-      !is_block(scheme.scale.group)) {
-    return "block-sparse rows are of integers in groups of 8, 16, 32 or 64 inputs with float16 "
-           "scales (int4-asym-g16-bsr)";
+  const ScaleType type = scheme.scale.type;
+  if (!is_integer(scheme) || has_minima(scheme) ||
+      (type != ScaleType::kF16 && type != ScaleType::kUnits) || !is_block(scheme.scale.group)) {
+    return "block-sparse rows are of integers in groups of 8, 16, 32 or 64 inputs with scales of "
+           "16 or 7 bits (int4-asym-g16-bsr, int4-asym-g16-s7-bsr)";
   }
   if (scheme.inputs != Inputs()) {
     return std::string(kInputsInPlace);

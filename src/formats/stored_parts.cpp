@@ -15,9 +15,10 @@ StoredPart packed_part(std::string_view name, core::Tensor PackedWeight::*tensor
   return {name, tensor, DType::kU8, n, packed_bytes(codes, bits), std::nullopt, bits, codes};
 }
 
+// [rows, groups], of n rows.
 void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n,
-                std::int64_t k) {
-  const auto [rows, groups] = scale_shape(scheme, n, k);
+                std::int64_t k, ScaleShape shape) {
+  const auto [rows, groups] = shape;
   switch (scheme.scale.type) {
     case ScaleType::kNone:
       return;
@@ -66,7 +67,7 @@ std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n,
   std::vector<StoredPart> parts;
   if (has_codes(scheme)) {
     parts.push_back(packed_part("codes", &PackedWeight::codes, groups, scheme.scale.group, bits));
-    parts.push_back({"scales", &PackedWeight::scales, DType::kF16, 1, groups});
+    add_scales(parts, scheme, n, k, {1, groups});
   } else {
     parts.push_back(
         {"values", &PackedWeight::values, scheme.code.dense, groups, scheme.scale.group});
@@ -105,7 +106,7 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   if (keeps_two_of_four(scheme)) {
     parts.push_back(index_part(n, k));
   }
-  add_scales(parts, scheme, n, k);
+  add_scales(parts, scheme, n, k, scale_shape(scheme, n, k));
   if (has_zeros(scheme)) {
     parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups_per_row(scheme, k), bits));
   }

@@ -40,7 +40,7 @@ TEST(GqsaPipeline, StoresTheKeptGroupsOfEveryRow) {
   for (const char* family : {"llama", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const char* name : {"gqsa-w4s50", "gqsa-w8g8s25-matrix", "gqsa-w4a8s50", "gqsa-w4s50-t16",
-                             "gqsa-f16s50", "gqsa-f16g8s25-matrix"}) {
+                             "gqsa-f16s50", "gqsa-f16g8s25-matrix", "gqsa-w4s50-s7"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, name);
       const Recipe recipe = find_recipe(name);
       quantize_model(*model, recipe, target, options, false, core::silent_progress());

@@ -39,12 +39,16 @@ std::optional<Recipe> gqsa_preset(std::string_view name) {
   const bool refines = take_suffix(rest, "-refine");
   const bool of_matrix = take_suffix(rest, "-matrix");
   const bool of_tiles = take_suffix(rest, "-t16");
+  const bool short_scales = take_suffix(rest, "-s7");
   std::optional<Scheme> scheme = take_sparse_scheme(rest);
   const int share = take(rest, "s") ? take_number(rest).value_or(0) : 0;
   if (!scheme || !rest.empty() || share < kLeastShare || share > kMostShare) {
     return std::nullopt;
   }
   scheme->sparsity = of_tiles ? formats::Sparsity::kTileGroups : formats::Sparsity::kGroups;
+  if (short_scales) {
+    scheme->scale.type = formats::ScaleType::kUnits;
+  }
   const bool has_codes = formats::has_codes(*scheme);
   if (has_codes && !formats::problem_of(*scheme).empty()) {
     return std::nullopt;

@@ -36,7 +36,7 @@ constexpr const char* kSchemes[] = {
     "int4-asym-g64-bsr-t16",       "int4-asym-g8-bsr-t16",      "int8-asym-g16-bsr-t16",
     "int8-sym-g32-bsr-t16",        "int3-asym-g16-bsr-t16",     "int2-asym-g64-bsr-t16",
     "int4-asym-g16-bsr-t16-a8",    "int4-asym-g16-bsr-t16-a8s", "int4-asym-g16-bsr-t16-a4",
-    "int8-asym-g64-bsr-t16-a8g128"};
+    "int8-asym-g64-bsr-t16-a8g128", "int4-asym-g16-s7-bsr-t16"};
 
 /// Tiles keep `share` of the groups. Every third is empty, every fifth has all.
 PackedWeight tile_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {

@@ -32,7 +32,8 @@ constexpr const char* kSchemes[] = {
     "int4-asym-g64-bsr",       "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
     "int8-sym-g32-bsr",        "int3-asym-g16-bsr",     "int2-asym-g16-bsr",
     "int4-asym-g16-bsr-a8",    "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
-    "int8-asym-g64-bsr-a8g128"};
+    "int8-asym-g64-bsr-a8g128", "int4-asym-g16-s7-bsr",   "int4-sym-g8-s7-bsr",
+    "int8-asym-g32-s7-bsr-a8"};
 
 /// Keeps `share` of the groups. Every third row is empty, every fifth has all.
 PackedWeight sparse_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {

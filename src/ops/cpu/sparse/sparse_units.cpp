@@ -45,15 +45,14 @@ class UnitWriter {
       : weight_(weight),
         layout_(layout),
         held_bits_(held_bits),
-        codes_(weight.codes.data<std::uint8_t>()),
-        scales_(weight.scales.data<core::Fp16>()) {
+        codes_(weight.codes.data<std::uint8_t>()) {
     if (formats::has_zeros(weight.scheme)) {
       zeros_ = weight.zeros.data<std::uint8_t>();
     }
   }
 
-  /// `unit` is zero before.
-  void write(const UnitGroups& groups, std::uint8_t* unit) const {
+  /// Of a row. `unit` is zero before.
+  void write(std::int64_t row, const UnitGroups& groups, std::uint8_t* unit) const {
     const std::int64_t base = formats::stored_group(weight_, groups.begin);
     unit[layout_.base] = static_cast<std::uint8_t>(base);
     unit[layout_.base + 1] = static_cast<std::uint8_t>(base >> 8);
@@ -61,15 +60,15 @@ class UnitWriter {
       const std::int64_t at = std::min(groups.begin + entry, groups.end - 1);
       unit[entry] = static_cast<std::uint8_t>(formats::stored_group(weight_, at) - base);
       if (groups.begin + entry == at) {
-        write_group(at, entry, unit);
+        write_group(row, at, entry, unit);
       }
     }
   }
 
  private:
-  void write_group(std::int64_t at, int entry, std::uint8_t* unit) const {
+  void write_group(std::int64_t row, std::int64_t at, int entry, std::uint8_t* unit) const {
     const int bits = weight_.scheme.code.bits;
-    const auto scale = scales_[static_cast<std::size_t>(at)].bits;
+    const std::uint16_t scale = formats::stored_scale(weight_, at, row).bits;
     std::memcpy(unit + layout_.scales + 2 * entry, &scale, sizeof(scale));
     const int zero = zeros_.empty() ? 1 << (bits - 1) : formats::get_code(zeros_.data(), bits, at);
     set_zero(entry, zero, unit);
@@ -105,7 +104,6 @@ class UnitWriter {
   const SparseUnitLayout& layout_;
   int held_bits_;
   std::span<const std::uint8_t> codes_;
-  std::span<const core::Fp16> scales_;
   std::span<const std::uint8_t> zeros_;
 };
 
@@ -152,7 +150,7 @@ SparseUnits SparseUnits::pack(const PackedWeight& weight, core::ThreadPool& pool
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t unit = units.first_unit_[static_cast<std::size_t>(row)];
       for_units(weight, row, layout.entries, [&](const UnitGroups& groups) {
-        writer.write(groups, memory + unit * layout.bytes);
+        writer.write(row, groups, memory + unit * layout.bytes);
         ++unit;
       });
     }

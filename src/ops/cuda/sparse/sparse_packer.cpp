@@ -44,7 +44,7 @@ std::int64_t octets_of(const PackedWeight& weight, std::int64_t row) {
 class RowBlocks {
  public:
   RowBlocks(const PackedWeight& weight, std::int64_t row)
-      : weight_(weight), all_(weight.k / kSparseInputs) {
+      : weight_(weight), row_(row), all_(weight.k / kSparseInputs) {
     const auto [begin, end] = formats::stored_groups_of(weight, row);
     const std::int64_t each = blocks_of_group(weight);
     for (std::int64_t at = begin; at < end; ++at) {
@@ -111,13 +111,14 @@ class RowBlocks {
         formats::has_zeros(scheme)
             ? formats::get_code(weight_.zeros.data<std::uint8_t>().data(), bits, group)
             : 1u << (bits - 1);
-    const std::uint32_t scale = weight_.scales.data<core::Fp16>()[index(group)].bits;
+    const std::uint32_t scale = formats::stored_scale(weight_, group, row_).bits;
     block.word =
         static_cast<std::uint32_t>(stored.place) | zero << kZeroShift | scale << kScaleShift;
     return block;
   }
 
   const PackedWeight& weight_;
+  std::int64_t row_;
   std::int64_t all_;
   std::int64_t left_;
   std::array<std::vector<Stored>, kBanks> banks_;

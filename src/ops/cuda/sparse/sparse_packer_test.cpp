@@ -175,7 +175,8 @@ TEST(SparsePacker, KeepsEveryGroupOnce) {
   std::uint64_t seed = 1;
   for (const std::string scheme :
        {"int4-asym-g16-bsr", "int4-sym-g16-bsr", "int4-asym-g32-bsr", "int4-asym-g64-bsr",
-        "int3-asym-g16-bsr", "int3-sym-g32-bsr", "int2-asym-g16-bsr", "int4-asym-g16-bsr-a8"}) {
+        "int3-asym-g16-bsr", "int3-sym-g32-bsr", "int2-asym-g16-bsr", "int4-asym-g16-bsr-a8",
+        "int4-asym-g16-s7-bsr"}) {
     for (const Size& size : sizes) {
       const std::vector<PackedWeight> weights = {sparse_weight(scheme, size.n, size.k, ++seed)};
       const UnitRows rows = unit_rows(weights, false);

@@ -48,7 +48,9 @@ class TileWriter {
       std::memcpy(unit + (lane * kUnitBlocks + block) * 4, &word, sizeof(word));
       if (quad == block) {
         const std::uint32_t scales =
-            empty ? 0 : scale(upper) | static_cast<std::uint32_t>(scale(lower)) << 16;
+            empty ? 0
+                  : scale(at, lane / kQuads) |
+                        static_cast<std::uint32_t>(scale(at, lane / kQuads + kHalfTile)) << 16;
         std::memcpy(unit + kTileUnitScales + lane * 4, &scales, sizeof(scales));
         unit[kTileUnitZeros + lane] =
             static_cast<std::byte>(zero(upper) | zero(lower) << kNibbleBits);
@@ -68,8 +70,8 @@ class TileWriter {
     return formats::get_code(weight_.codes.data<std::uint8_t>().data() + entry * bytes, bits_,
                              input);
   }
-  std::uint16_t scale(std::int64_t entry) const {
-    return weight_.scales.data<core::Fp16>()[index(entry)].bits;
+  std::uint16_t scale(std::int64_t at, std::int64_t row) const {
+    return formats::stored_scale(weight_, entry(at, row), row_ + row).bits;
   }
   unsigned zero(std::int64_t entry) const {
     return formats::has_zeros(weight_.scheme)
