@@ -86,9 +86,9 @@ std::uint16_t scale_bits(const PackedWeight& weight, std::int64_t row, std::int6
 void set_scale_bits(PackedWeight& weight, std::int64_t row, std::int64_t at, std::uint16_t bits) {
   const std::int64_t columns = weight.scales.dim(1);
   if (weight.scheme.scale.type == ScaleType::kUnits) {
-    set_code(weight.scales.mutable_data<std::uint8_t>().subspan(index(row * columns),
-                                                                index(columns)),
-             kUnitScaleBits, at, static_cast<std::uint8_t>(bits));
+    set_code(
+        weight.scales.mutable_data<std::uint8_t>().subspan(index(row * columns), index(columns)),
+        kUnitScaleBits, at, static_cast<std::uint8_t>(bits));
   } else {
     weight.scales.mutable_data<Fp16>()[index(row * columns + at)] = Fp16{bits};
   }

@@ -1,4 +1,3 @@
-#include "formats/bit_packing.h"
 #include "formats/block_sparse.h"
 
 #include <functional>
@@ -10,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/bit_packing.h"
 #include "formats/column_slice.h"
 #include "formats/cut_weights_for_tests.h"
 #include "formats/format.h"
@@ -23,15 +23,14 @@ namespace {
 using core::Tensor;
 
 constexpr const char* kSchemes[] = {
-    "int4-asym-g16-bsr",   "int4-sym-g16-bsr",     "int4-asym-g8-bsr",  "int4-asym-g32-bsr",
-    "int4-asym-g64-bsr",   "int8-asym-g16-bsr",    "int3-asym-g16-bsr", "int2-sym-g8-bsr",
-    "int8-sym-g64-bsr-a8", "int4-asym-g16-bsr-a8s", "int4-asym-g16-s7-bsr",
-    "int3-sym-g8-s7-bsr-a8"};
+    "int4-asym-g16-bsr",     "int4-sym-g16-bsr",     "int4-asym-g8-bsr",
+    "int4-asym-g32-bsr",     "int4-asym-g64-bsr",    "int8-asym-g16-bsr",
+    "int3-asym-g16-bsr",     "int2-sym-g8-bsr",      "int8-sym-g64-bsr-a8",
+    "int4-asym-g16-bsr-a8s", "int4-asym-g16-s7-bsr", "int3-sym-g8-s7-bsr-a8"};
 
-constexpr const char* kTileSchemes[] = {"int4-asym-g16-bsr-t16", "int4-sym-g16-bsr-t16",
-                                        "int3-asym-g8-bsr-t16", "int8-asym-g32-bsr-t16-a8",
-                                        "int4-asym-g64-bsr-t16-a8s",
-                                        "int4-asym-g16-s7-bsr-t16"};
+constexpr const char* kTileSchemes[] = {"int4-asym-g16-bsr-t16",     "int4-sym-g16-bsr-t16",
+                                        "int3-asym-g8-bsr-t16",      "int8-asym-g32-bsr-t16-a8",
+                                        "int4-asym-g64-bsr-t16-a8s", "int4-asym-g16-s7-bsr-t16"};
 constexpr std::int64_t kTile = kPatternTile;
 
 // sparse_values(), for tiles in the place of rows. Each group that a tile keeps is 0 in one of its
@@ -373,17 +372,17 @@ TEST_F(DamagedBlockSparse, IsRefused) {
 
 TEST_F(DamagedBlockSparse, IsRefusedForScalesOf7BitsThatAre0) {
   const auto short_refusal = [](const std::function<void(PackedWeight&)>& damage) {
-    return refusal_of(
-        round_to_nearest(sparse_values(4, 96, 16, 0.5), 4, 96, parse_scheme("int4-asym-g16-s7-bsr")),
-        damage);
+    return refusal_of(round_to_nearest(sparse_values(4, 96, 16, 0.5), 4, 96,
+                                       parse_scheme("int4-asym-g16-s7-bsr")),
+                      damage);
   };
   EXPECT_EQ(short_refusal([](PackedWeight&) {}), "");
-  EXPECT_TRUE(names(
-      short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[3] = 0; }),
-      "units: row 3"));
-  EXPECT_TRUE(names(
-      short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[1] = 201; }),
-      "units: row 1"));
+  EXPECT_TRUE(
+      names(short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[3] = 0; }),
+            "units: row 3"));
+  EXPECT_TRUE(
+      names(short_refusal([](PackedWeight& w) { w.units.mutable_data<std::uint8_t>()[1] = 201; }),
+            "units: row 1"));
   EXPECT_TRUE(names(short_refusal([](PackedWeight& w) {
                       set_code(w.scales.mutable_data<std::uint8_t>(), 7, 2, 64);
                     }),

@@ -151,10 +151,9 @@ void validate_units(const Named& named) {
   }
   const std::int64_t rows = weight.scales.dim(0);
   const std::int64_t bytes = weight.scales.dim(1);
-  const std::int64_t groups =
-      is_block_sparse(weight.scheme)
-          ? stored_group_count(weight) * pattern_rows(weight.scheme)
-          : groups_per_row(weight.scheme, weight.k);
+  const std::int64_t groups = is_block_sparse(weight.scheme)
+                                  ? stored_group_count(weight) * pattern_rows(weight.scheme)
+                                  : groups_per_row(weight.scheme, weight.k);
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto codes = weight.scales.data<std::uint8_t>().subspan(
         static_cast<std::size_t>(row * bytes), static_cast<std::size_t>(bytes));

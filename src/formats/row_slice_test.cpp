@@ -126,7 +126,8 @@ TEST(RowSlice, PutsRowsInAnOrder) {
 }
 
 TEST(RowSlice, LeavesRowsThatAreStoredTogether) {
-  for (const char* scheme : {"int4-asym-g16-bsr", "int4-asym-g16-s7-bsr", "int4-asym-g16-bsr-t16", "trellis4-row"}) {
+  for (const char* scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-s7-bsr", "int4-asym-g16-bsr-t16", "trellis4-row"}) {
     EXPECT_FALSE(can_order_rows(parse_scheme(scheme))) << scheme;
   }
 }

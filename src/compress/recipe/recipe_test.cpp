@@ -202,7 +202,8 @@ TEST(Recipes, SuffixesAddPasses) {
             "int4-asym-g32-bsr-t16-a8");
   EXPECT_EQ(steps_of("gqsa-w4s50-s7"), "gqsa gptq");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s50-s7").scheme), "int4-asym-g16-s7-bsr");
-  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s50-s7-t16").scheme), "int4-asym-g16-s7-bsr-t16");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s50-s7-t16").scheme),
+            "int4-asym-g16-s7-bsr-t16");
   EXPECT_EQ(steps_of("gqsa-f16s30"), "gqsa rtn");
   EXPECT_EQ(find_recipe("gqsa-f16s30").steps.front().options.at("sparsity"), 0.3);
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16s30").scheme), "f16-g16-bsr");

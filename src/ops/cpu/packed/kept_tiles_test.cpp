@@ -32,10 +32,10 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1}, {2, 2}, {5, 9}, {12, 24}, {3, 31}, {2, 300}};
 constexpr std::int64_t kTokens[] = {1, 2, 3, 7, 17, 40, 75};
 constexpr const char* kSchemes[] = {
-    "int4-asym-g16-bsr-t16",       "int4-sym-g16-bsr-t16",      "int4-asym-g32-bsr-t16",
-    "int4-asym-g64-bsr-t16",       "int4-asym-g8-bsr-t16",      "int8-asym-g16-bsr-t16",
-    "int8-sym-g32-bsr-t16",        "int3-asym-g16-bsr-t16",     "int2-asym-g64-bsr-t16",
-    "int4-asym-g16-bsr-t16-a8",    "int4-asym-g16-bsr-t16-a8s", "int4-asym-g16-bsr-t16-a4",
+    "int4-asym-g16-bsr-t16",        "int4-sym-g16-bsr-t16",      "int4-asym-g32-bsr-t16",
+    "int4-asym-g64-bsr-t16",        "int4-asym-g8-bsr-t16",      "int8-asym-g16-bsr-t16",
+    "int8-sym-g32-bsr-t16",         "int3-asym-g16-bsr-t16",     "int2-asym-g64-bsr-t16",
+    "int4-asym-g16-bsr-t16-a8",     "int4-asym-g16-bsr-t16-a8s", "int4-asym-g16-bsr-t16-a4",
     "int8-asym-g64-bsr-t16-a8g128", "int4-asym-g16-s7-bsr-t16"};
 
 /// Tiles keep `share` of the groups. Every third is empty, every fifth has all.

@@ -27,8 +27,7 @@ struct Avx2 {
     const auto& quads = kEntries<Form::kGroup>.quads;
     const int first = quads[quad];
     return _mm256_permutevar8x32_ps(
-        _mm256_cvtph_ps(load_16(unit.scales(first))),
-        _mm256_sub_epi32(load_32(quads + quad), _mm256_set1_epi32(first)));
+        unit.scales(first), _mm256_sub_epi32(load_32(quads + quad), _mm256_set1_epi32(first)));
   }
 
   /// The same of their activations.

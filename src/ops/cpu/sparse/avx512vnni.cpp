@@ -75,7 +75,8 @@ struct Avx512Vnni {
     __m512 scales[M][kSixteens];  // of an entry and its activations
 #pragma GCC unroll 2
     for (int s = 0; s < kSixteens; ++s) {
-      const __m512 of_entries = _mm512_cvtph_ps(load_32(unit.scales(16 * s)));
+      const __m512 of_entries = _mm512_insertf32x8(_mm512_castps256_ps512(unit.scales(16 * s)),
+                                                   unit.scales(16 * s + 8), 1);
 #pragma GCC unroll 4
       for (int i = 0; i < M; ++i) {
         scales[i][s] =

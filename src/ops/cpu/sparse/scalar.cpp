@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/float16.h"
+#include "formats/row_unit.h"
 #include "ops/cpu/sparse/sparse_rows.h"
 #include "ops/cpu/sparse/sparse_units.h"
 
@@ -13,13 +14,20 @@ constexpr int kQuads = kSparseVector / kSparseQuad;  // of a vector
 /// Reads the parts of one unit.
 class Unit {
  public:
-  Unit(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t unit)
-      : layout_(layout), held_bits_(w.held_bits), bytes_(w.units + unit * layout.bytes) {}
+  /// Of row `row`.
+  Unit(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t unit, std::int64_t row)
+      : layout_(layout),
+        held_bits_(w.held_bits),
+        row_unit_(w.scale_bytes == 1 ? w.row_units[row] : 0.0f),
+        bytes_(w.units + unit * layout.bytes) {}
 
   std::int64_t group(int entry) const {
     return bytes_[layout_.base] + 256 * bytes_[layout_.base + 1] + bytes_[entry];
   }
   float scale(int entry) const {
+    if (row_unit_ != 0.0f) {
+      return formats::scale_of_units(bytes_[layout_.scales + entry], row_unit_);
+    }
     core::Fp16 scale{};
     std::memcpy(&scale, bytes_ + layout_.scales + 2 * entry, sizeof(scale));
     return core::to_float(scale);
@@ -44,6 +52,7 @@ class Unit {
  private:
   const SparseUnitLayout& layout_;
   int held_bits_;
+  float row_unit_;  // 0: scales are float16
   const std::uint8_t* bytes_;
 };
 
@@ -52,7 +61,7 @@ float dot(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t ro
           const SparseInput& x, std::int64_t token) {
   float sums[2][kQuads] = {};
   for (std::int64_t at = w.first_unit[row]; at < w.first_unit[row + 1]; ++at) {
-    const Unit unit(w, layout, at);
+    const Unit unit(w, layout, at, row);
     for (int weight = 0; weight < kSparseUnit; weight += kSparseQuad) {
       const int entry = weight / w.group;
       const std::int64_t group = unit.group(entry);
@@ -78,7 +87,7 @@ float dot(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t ro
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
          float* y, std::int64_t ldy) {
-  const SparseUnitLayout layout = sparse_unit_layout(w.group, w.held_bits);
+  const SparseUnitLayout layout = sparse_unit_layout(w.group, w.held_bits, w.scale_bytes);
   for (std::int64_t token = 0; token < x.m; ++token) {
     for (std::int64_t row = begin; row < end; ++row) {
       y[token * ldy + row] = dot(w, layout, row, x, token);

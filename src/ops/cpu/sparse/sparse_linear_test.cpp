@@ -28,11 +28,11 @@ constexpr Shape kShapes[] = {{1, 1}, {3, 2}, {17, 8}, {40, 9}, {64, 24}, {33, 31
 constexpr Shape kFarGroups = {12, 1500};
 constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 10, 11, 16, 37};
 constexpr const char* kSchemes[] = {
-    "int4-asym-g16-bsr",       "int4-sym-g16-bsr",      "int4-asym-g32-bsr",
-    "int4-asym-g64-bsr",       "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
-    "int8-sym-g32-bsr",        "int3-asym-g16-bsr",     "int2-asym-g16-bsr",
-    "int4-asym-g16-bsr-a8",    "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
-    "int8-asym-g64-bsr-a8g128", "int4-asym-g16-s7-bsr",   "int4-sym-g8-s7-bsr",
+    "int4-asym-g16-bsr",        "int4-sym-g16-bsr",      "int4-asym-g32-bsr",
+    "int4-asym-g64-bsr",        "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
+    "int8-sym-g32-bsr",         "int3-asym-g16-bsr",     "int2-asym-g16-bsr",
+    "int4-asym-g16-bsr-a8",     "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
+    "int8-asym-g64-bsr-a8g128", "int4-asym-g16-s7-bsr",  "int4-sym-g8-s7-bsr",
     "int8-asym-g32-s7-bsr-a8"};
 
 /// Keeps `share` of the groups. Every third row is empty, every fifth has all.
@@ -164,8 +164,9 @@ TEST(SparseUnits, HaveTheirGroupsAndNoMoreThanARestOfZeros) {
   core::ThreadPool pool(2);
   const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {64, 40}, 0.5, 11);
   const SparseUnits units = SparseUnits::pack(weight, pool);
-  constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(16, 4);
+  constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(16, 4, 2);
   EXPECT_EQ(kLayout.bytes, 192);  // 12 bytes for a group
+  EXPECT_EQ(sparse_unit_layout_of(16, 4, 1).bytes, 176);
   ASSERT_EQ(units.n(), 64);
   for (std::int64_t row = 0; row < units.n(); ++row) {
     const auto [begin, end] = formats::stored_groups_of(weight, row);

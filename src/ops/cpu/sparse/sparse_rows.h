@@ -10,7 +10,7 @@
 /// A unit holds kSparseUnit weights, E = kSparseUnit / group groups that a row keeps:
 ///
 ///   places [E]    which group, counted from `base`, in a byte each
-///   scales [E]    float16
+///   scales [E]    float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
 ///   zeros         a nibble each, entry i in the low half of byte i, entry E / 2 + i in the high
 ///                 half; or a byte each [E]
 ///   base          the first group that a place may mean, 2 bytes, little-endian; then room up to
@@ -48,9 +48,9 @@ struct SparseUnitLayout {
   int codes;
   int bytes;
 };
-consteval SparseUnitLayout sparse_unit_layout_of(int group, int held_bits) {
+static constexpr SparseUnitLayout sparse_unit_layout_of(int group, int held_bits, int scale_bytes) {
   const int entries = kSparseUnit / group;
-  const int zeros = 3 * entries;
+  const int zeros = (1 + scale_bytes) * entries;
   const int base = zeros + entries * held_bits / 8;
   const int codes = (base + 2 + 15) / 16 * 16;
   return {entries, entries, zeros, base, codes, codes + kSparseUnit * held_bits / 8};
@@ -60,8 +60,10 @@ consteval SparseUnitLayout sparse_unit_layout_of(int group, int held_bits) {
 struct SparseWeight {
   const std::uint8_t* units = nullptr;
   const std::int32_t* first_unit = nullptr;  // [n + 1], of each row
+  const float* row_units = nullptr;          // [n], of scales that are bytes
   int group = 0;                             // inputs: 8, 16, 32 or 64
   int held_bits = 4;                         // 4 or 8
+  int scale_bytes = 2;                       // 1 or 2
 };
 
 /// INT8 activations. 64 more floats can be read behind the last scale.

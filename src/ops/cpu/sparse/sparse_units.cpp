@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "formats/bit_packing.h"
 #include "formats/block_sparse.h"
+#include "formats/row_unit.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -51,8 +52,8 @@ class UnitWriter {
     }
   }
 
-  /// Of a row. `unit` is zero before.
-  void write(std::int64_t row, const UnitGroups& groups, std::uint8_t* unit) const {
+  /// `unit` is zero before.
+  void write(const UnitGroups& groups, std::uint8_t* unit) const {
     const std::int64_t base = formats::stored_group(weight_, groups.begin);
     unit[layout_.base] = static_cast<std::uint8_t>(base);
     unit[layout_.base + 1] = static_cast<std::uint8_t>(base >> 8);
@@ -60,16 +61,15 @@ class UnitWriter {
       const std::int64_t at = std::min(groups.begin + entry, groups.end - 1);
       unit[entry] = static_cast<std::uint8_t>(formats::stored_group(weight_, at) - base);
       if (groups.begin + entry == at) {
-        write_group(row, at, entry, unit);
+        write_group(at, entry, unit);
       }
     }
   }
 
  private:
-  void write_group(std::int64_t row, std::int64_t at, int entry, std::uint8_t* unit) const {
+  void write_group(std::int64_t at, int entry, std::uint8_t* unit) const {
     const int bits = weight_.scheme.code.bits;
-    const std::uint16_t scale = formats::stored_scale(weight_, at, row).bits;
-    std::memcpy(unit + layout_.scales + 2 * entry, &scale, sizeof(scale));
+    write_scale(at, entry, unit + layout_.scales);
     const int zero = zeros_.empty() ? 1 << (bits - 1) : formats::get_code(zeros_.data(), bits, at);
     set_zero(entry, zero, unit);
     const std::int64_t group = weight_.scheme.scale.group;
@@ -77,6 +77,16 @@ class UnitWriter {
     for (std::int64_t i = 0; i < group; ++i) {
       set_code(entry * group + i, formats::get_code(from, bits, i), unit);
     }
+  }
+
+  void write_scale(std::int64_t at, int entry, std::uint8_t* scales) const {
+    if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
+      scales[entry] = formats::get_code(weight_.scales.data<std::uint8_t>().data(),
+                                        formats::kUnitScaleBits, at);
+      return;
+    }
+    const std::uint16_t bits = weight_.scales.data<core::Fp16>()[static_cast<std::size_t>(at)].bits;
+    std::memcpy(scales + std::ptrdiff_t{2} * entry, &bits, sizeof(bits));
   }
 
   void set_zero(int entry, int zero, std::uint8_t* unit) const {
@@ -107,24 +117,10 @@ class UnitWriter {
   std::span<const std::uint8_t> zeros_;
 };
 
-template <int HeldBits>
-SparseUnitLayout layout_of(std::int64_t group) {
-  switch (group) {
-    case 8:
-      return sparse_unit_layout_of(8, HeldBits);
-    case 16:
-      return sparse_unit_layout_of(16, HeldBits);
-    case 32:
-      return sparse_unit_layout_of(32, HeldBits);
-    default:
-      return sparse_unit_layout_of(64, HeldBits);
-  }
-}
-
 }  // namespace
 
-SparseUnitLayout sparse_unit_layout(std::int64_t group, int held_bits) {
-  return held_bits == 4 ? layout_of<4>(group) : layout_of<8>(group);
+SparseUnitLayout sparse_unit_layout(std::int64_t group, int held_bits, int scale_bytes) {
+  return sparse_unit_layout_of(static_cast<int>(group), held_bits, scale_bytes);
 }
 
 SparseUnits SparseUnits::pack(const PackedWeight& weight, core::ThreadPool& pool) {
@@ -136,7 +132,14 @@ SparseUnits SparseUnits::pack(const PackedWeight& weight, core::ThreadPool& pool
   units.k_ = weight.k;
   units.group_ = static_cast<int>(scheme.scale.group);
   units.held_bits_ = held_bits_of(scheme.code.bits);
-  const SparseUnitLayout layout = sparse_unit_layout(units.group_, units.held_bits_);
+  if (scheme.scale.type == formats::ScaleType::kUnits) {
+    units.scale_bytes_ = 1;
+    for (const std::uint8_t unit : weight.units.data<std::uint8_t>()) {
+      units.row_units_.push_back(formats::unit_value(unit));
+    }
+  }
+  const SparseUnitLayout layout =
+      sparse_unit_layout(units.group_, units.held_bits_, units.scale_bytes_);
   units.first_unit_.push_back(0);
   for (std::int64_t row = 0; row < weight.n; ++row) {
     std::int32_t count = units.first_unit_.back();
@@ -150,7 +153,7 @@ SparseUnits SparseUnits::pack(const PackedWeight& weight, core::ThreadPool& pool
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t unit = units.first_unit_[static_cast<std::size_t>(row)];
       for_units(weight, row, layout.entries, [&](const UnitGroups& groups) {
-        writer.write(row, groups, memory + unit * layout.bytes);
+        writer.write(groups, memory + unit * layout.bytes);
         ++unit;
       });
     }
@@ -159,8 +162,12 @@ SparseUnits SparseUnits::pack(const PackedWeight& weight, core::ThreadPool& pool
 }
 
 SparseWeight SparseUnits::view() const {
-  return {reinterpret_cast<const std::uint8_t*>(memory_.data()), first_unit_.data(), group_,
-          held_bits_};
+  return {reinterpret_cast<const std::uint8_t*>(memory_.data()),
+          first_unit_.data(),
+          row_units_.data(),
+          group_,
+          held_bits_,
+          scale_bytes_};
 }
 
 }  // namespace nibble::ops::cpu

@@ -17,7 +17,7 @@ constexpr int held_bits_of(int bits) {
 }
 
 /// The layout of a group size, 8, 16, 32 or 64, at run time.
-SparseUnitLayout sparse_unit_layout(std::int64_t group, int held_bits);
+SparseUnitLayout sparse_unit_layout(std::int64_t group, int held_bits, int scale_bytes);
 
 /// A block-sparse weight with a pattern for each row, in the units of sparse_rows.h.
 class SparseUnits {
@@ -28,7 +28,7 @@ class SparseUnits {
   std::int64_t n() const { return static_cast<std::int64_t>(first_unit_.size()) - 1; }
   std::int64_t k() const { return k_; }
   /// Of all rows.
-  std::int64_t bytes() const { return memory_.bytes(); }
+  std::int64_t bytes() const { return memory_.bytes() + 4 * std::ssize(row_units_); }
   SparseWeight view() const;
   /// [n + 1], of each row, counted in units.
   std::span<const std::int32_t> first_unit() const { return first_unit_; }
@@ -37,6 +37,8 @@ class SparseUnits {
   std::int64_t k_ = 0;
   int group_ = 0;
   int held_bits_ = 4;
+  int scale_bytes_ = 2;
+  std::vector<float> row_units_;
   std::vector<std::int32_t> first_unit_;
   PageBuffer memory_;
 };

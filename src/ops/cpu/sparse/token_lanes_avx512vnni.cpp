@@ -17,7 +17,7 @@ struct WideUnits {
   static constexpr int kEntries = Form::kLayout.entries;
   alignas(64) std::int8_t weights[kMostUnits][kSparseUnit];                // code - zero
   alignas(64) std::int32_t starts[kMostUnits][kSparseUnit / kSparseQuad];  // -128 * their sums
-  alignas(64) float scales[kMostUnits][kEntries];
+  alignas(64) float scales[kMostUnits][kEntries < 8 ? 8 : kEntries];
   std::int32_t groups[kMostUnits][kEntries];
 };
 
@@ -49,9 +49,10 @@ NIBBLE_INLINE void widen(const Unit<Form>& unit, int at, WideUnits<Form>& wide) 
                        _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
   }
   const std::uint32_t base = unit.base();
+  for (int entry = 0; entry < Form::kLayout.entries; entry += 8) {
+    _mm256_storeu_ps(wide.scales[at] + entry, unit.scales(entry));
+  }
   for (int entry = 0; entry < Form::kLayout.entries; ++entry) {
-    wide.scales[at][entry] =
-        _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(load_as<std::uint16_t>(unit.scales(entry)))));
     wide.groups[at][entry] = static_cast<std::int32_t>(base + unit.place(entry));
   }
 }
@@ -111,20 +112,22 @@ NIBBLE_INLINE __m512 sum_of(const RowSums& sums) {
   return _mm512_add_ps(_mm512_add_ps(four(0), four(2)), _mm512_add_ps(four(1), four(3)));
 }
 
-template <int Group>
+template <int Group, int ScaleBytes>
 void run_rows_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
-  using Form = UnitForm<Group, 4>;
+  using Form = UnitForm<Group, 4, ScaleBytes>;
   WideUnits<Form> wide;
   alignas(64) float values[kSparseLanes];
   for (std::int64_t row = begin; row < end; ++row) {
     RowSums sums = {};
+    const float row_unit = ScaleBytes == 1 ? w.row_units[row] : 0.0f;
     for (std::int32_t first = w.first_unit[row]; first < w.first_unit[row + 1];
          first += kMostUnits) {
       const std::int32_t left = w.first_unit[row + 1] - first;
       const int count = left < kMostUnits ? left : kMostUnits;
       for (int u = 0; u < count; ++u) {
-        widen(Unit<Form>{w.units + (std::int64_t{first} + u) * Form::kLayout.bytes}, u, wide);
+        widen(Unit<Form>{w.units + (std::int64_t{first} + u) * Form::kLayout.bytes, row_unit}, u,
+              wide);
       }
       for (int piece = 0; piece < kSparseVector / kSparsePiece; ++piece) {
         add_piece(wide, count, x, 0, piece, sums);
@@ -138,20 +141,27 @@ void run_rows_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin
   }
 }
 
+template <int ScaleBytes>
+void run_groups_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
+                   std::int64_t end, float* y, std::int64_t ldy) {
+  switch (w.group) {
+    case 8:
+      return run_rows_of<8, ScaleBytes>(w, x, begin, end, y, ldy);
+    case 16:
+      return run_rows_of<16, ScaleBytes>(w, x, begin, end, y, ldy);
+    case 32:
+      return run_rows_of<32, ScaleBytes>(w, x, begin, end, y, ldy);
+    default:
+      return run_rows_of<64, ScaleBytes>(w, x, begin, end, y, ldy);
+  }
+}
+
 }  // namespace
 
 void run_token_lanes_avx512vnni(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
                                 std::int64_t end, float* y, std::int64_t ldy) {
-  switch (w.group) {
-    case 8:
-      return run_rows_of<8>(w, x, begin, end, y, ldy);
-    case 16:
-      return run_rows_of<16>(w, x, begin, end, y, ldy);
-    case 32:
-      return run_rows_of<32>(w, x, begin, end, y, ldy);
-    default:
-      return run_rows_of<64>(w, x, begin, end, y, ldy);
-  }
+  return w.scale_bytes == 1 ? run_groups_of<1>(w, x, begin, end, y, ldy)
+                            : run_groups_of<2>(w, x, begin, end, y, ldy);
 }
 
 }  // namespace nibble::ops::cpu

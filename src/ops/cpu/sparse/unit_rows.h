@@ -33,11 +33,12 @@ NIBBLE_INLINE __m256i load_32(const void* p) {
 }
 
 /// The layout of a unit, and what entry its quads are of.
-template <int Group, int HeldBits>
+template <int Group, int HeldBits, int ScaleBytes>
 struct UnitForm {
   static constexpr int kGroup = Group;
   static constexpr int kHeldBits = HeldBits;
-  static constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(Group, HeldBits);
+  static constexpr int kScaleBytes = ScaleBytes;
+  static constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(Group, HeldBits, ScaleBytes);
   static constexpr int kHalf = kLayout.entries / 2;  // entries of two vectors
 };
 
@@ -64,15 +65,23 @@ inline constexpr EntryTables<Group> kEntries;
 template <class Form>
 struct Unit {
   const std::uint8_t* bytes;
+  float row_unit;  // of scales that are bytes
 
   NIBBLE_INLINE std::uint32_t base() const {
     return load_as<std::uint16_t>(bytes + Form::kLayout.base);
   }
   NIBBLE_INLINE std::uint32_t place(int entry) const { return bytes[entry]; }
   NIBBLE_INLINE const std::uint8_t* codes() const { return bytes + Form::kLayout.codes; }
-  /// float16, from an entry on. There are more bytes behind them.
-  NIBBLE_INLINE const std::uint8_t* scales(int entry) const {
-    return bytes + Form::kLayout.scales + 2 * entry;
+  /// Eight scales from an entry on, of which there may be fewer.
+  NIBBLE_INLINE __m256 scales(int entry) const {
+    const std::uint8_t* const at = bytes + Form::kLayout.scales + Form::kScaleBytes * entry;
+    if constexpr (Form::kScaleBytes == 2) {
+      return _mm256_cvtph_ps(load_16(at));
+    }
+    const __m256i seven = _mm256_cvtepu8_epi32(load_16(at));
+    const __m256 count = _mm256_cvtepi32_ps(_mm256_and_si256(seven, _mm256_set1_epi32(63)));
+    const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(seven, _mm256_set1_epi32(64)), 25);
+    return _mm256_xor_ps(_mm256_mul_ps(count, _mm256_set1_ps(row_unit)), _mm256_castsi256_ps(sign));
   }
   /// Of vectors 0 and 1 (half 0), or of 2 and 3, where they are bytes; else of all, the second half
   /// in the high nibbles. There are more bytes behind them.
@@ -131,11 +140,12 @@ void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, s
   const InputStrides strides = {x.code_stride, x.scale_stride};
   for (std::int64_t row = begin; row < end; ++row) {
     typename Isa::Total total[M] = {};
+    const float row_unit = Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f;
     const std::uint8_t* const stop =
         w.units + std::int64_t{w.first_unit[row + 1]} * Form::kLayout.bytes;
     for (const std::uint8_t* at = w.units + std::int64_t{w.first_unit[row]} * Form::kLayout.bytes;
          at < stop; at += Form::kLayout.bytes) {
-      const Unit<Form> unit = {at};
+      const Unit<Form> unit = {at, row_unit};
       const std::uint32_t base = unit.base();
       const UnitInput input = {first.codes + base * Form::kGroup, first.scales + base};
       Isa::template add_unit<M>(unit, input, strides, total);
@@ -157,29 +167,36 @@ void run_tokens(const SparseWeight& w, const SparseInput& x, std::int64_t token,
   run_rows<Isa, Form, M>(w, x, token, begin, end, y, ldy);
 }
 
-template <class Isa, int Group, int HeldBits>
+template <class Isa, int Group, int HeldBits, int ScaleBytes>
 void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) {
   for (std::int64_t token = 0; token < x.m; token += Isa::kTokens) {
     const std::int64_t left = x.m - token;
-    run_tokens<Isa, UnitForm<Group, HeldBits>>(
+    run_tokens<Isa, UnitForm<Group, HeldBits, ScaleBytes>>(
         w, x, token, left < Isa::kTokens ? left : Isa::kTokens, begin, end, y, ldy);
+  }
+}
+
+template <class Isa, int HeldBits, int ScaleBytes>
+void run_scales(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
+                float* y, std::int64_t ldy) {
+  switch (w.group) {
+    case 8:
+      return run_form<Isa, 8, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
+    case 16:
+      return run_form<Isa, 16, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
+    case 32:
+      return run_form<Isa, 32, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
+    default:
+      return run_form<Isa, 64, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
   }
 }
 
 template <class Isa, int HeldBits>
 void run_held(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) {
-  switch (w.group) {
-    case 8:
-      return run_form<Isa, 8, HeldBits>(w, x, begin, end, y, ldy);
-    case 16:
-      return run_form<Isa, 16, HeldBits>(w, x, begin, end, y, ldy);
-    case 32:
-      return run_form<Isa, 32, HeldBits>(w, x, begin, end, y, ldy);
-    default:
-      return run_form<Isa, 64, HeldBits>(w, x, begin, end, y, ldy);
-  }
+  return w.scale_bytes == 1 ? run_scales<Isa, HeldBits, 1>(w, x, begin, end, y, ldy)
+                            : run_scales<Isa, HeldBits, 2>(w, x, begin, end, y, ldy);
 }
 
 }  // namespace

@@ -58,8 +58,9 @@ std::vector<float> read_back(const PackedTiles& packed) {
 
 TEST(TilePacker, HoldTheWeight) {
   core::ThreadPool pool(2);
-  for (const std::string scheme : {"int4-asym-g16-bsr-t16", "int4-asym-g16-s7-bsr-t16", "int4-sym-g32-bsr-t16",
-                                   "int3-asym-g64-bsr-t16", "int2-asym-g16-bsr-t16"}) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr-t16", "int4-asym-g16-s7-bsr-t16", "int4-sym-g32-bsr-t16",
+        "int3-asym-g64-bsr-t16", "int2-asym-g16-bsr-t16"}) {
     for (const auto& [n, k] : {std::pair{16, 64}, {80, 320}, {32, 8256}}) {
       const PackedWeight weight = sparse_weight(scheme, n, k, 3);
       const UnitRows alone{{&weight}, false};
