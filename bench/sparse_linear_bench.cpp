@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "formats/format.h"
+#include "formats/row_unit.h"
 #include "measure.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/matrix.h"
@@ -61,10 +62,16 @@ formats::PackedWeight random_weight(const std::string& text, const Shape& shape,
   constexpr int kZero = 3;
   const int zero = formats::has_zeros(scheme) ? kZero : 1 << (scheme.code.bits - 1);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(shape.k));
+  const bool has_units = scheme.scale.type == formats::ScaleType::kUnits;
+  const std::uint8_t unit = formats::unit_for(std::ldexp(1.0, -10));
+  const float scale = has_units ? 32.0f * formats::unit_value(unit) : std::ldexp(1.0f, -10);
   for (std::int64_t row = 0; row < shape.n; ++row) {
+    if (has_units) {
+      builder.set_unit(row, unit);
+    }
     std::int64_t left = wanted;
     for (std::int64_t g = 0; g < groups; ++g) {
-      builder.set_group(row, g, {std::ldexp(1.0f, -10), zero});
+      builder.set_group(row, g, {scale, zero});
       const bool keeps = random.below(groups - g) < left;
       left -= keeps ? 1 : 0;
       for (std::int64_t i = g * shape.k / groups; i < (g + 1) * shape.k / groups; ++i) {

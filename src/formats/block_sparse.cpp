@@ -192,6 +192,20 @@ std::vector<bool> used_weights(const PackedWeight& full, std::int64_t row) {
   return used;
 }
 
+/// Of block-sparse rows with one group: no scale of 7 bits is 0, so codes equal their zeros.
+void set_to_zeros(PackedWeight& weight) {
+  const Scheme& scheme = weight.scheme;
+  const std::uint8_t zero = has_zeros(scheme) ? 0 : middle_of(scheme);
+  for (std::int64_t entry = 0; entry < pattern_rows(scheme); ++entry) {
+    set_scale_bits(weight, 0, entry, 1);
+    for (std::int64_t i = 0; i < scheme.scale.group; ++i) {
+      set_code(
+          weight.codes.mutable_data<std::uint8_t>().subspan(index(entry * weight_bytes(scheme))),
+          scheme.code.bits, i, zero);
+    }
+  }
+}
+
 /// Which groups [n / tile, groups] of `scheme` hold a weight other than 0.
 std::vector<bool> used_groups(const PackedWeight& full, const Scheme& scheme) {
   const std::int64_t tile = pattern_rows(scheme);
@@ -376,8 +390,8 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
   PackedWeight slice = empty_weight(scheme, end - begin, (last - first) * scheme.scale.group,
                                     std::max<std::int64_t>(kept, 1));
   std::copy(ends.begin(), ends.end(), slice.row_index.mutable_data<std::int32_t>().begin());
-  for (std::int64_t entry = 0; taken.empty() && has_codes(scheme) && entry < tile; ++entry) {
-    set_scale_bits(slice, 0, entry, 1);  // no scale of 7 bits is 0
+  if (taken.empty() && scheme.scale.type == ScaleType::kUnits) {
+    set_to_zeros(slice);
   }
   for (std::int64_t to = 0; to < kept; ++to) {
     const std::int64_t at = taken[index(to)];
