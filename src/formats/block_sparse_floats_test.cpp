@@ -191,29 +191,8 @@ std::string refusal(const std::function<void(PackedWeight&)>& damage, std::int64
       round_to_nearest(sparse_values(4, k, 16, 0.5), 4, k, parse_scheme("f16-g16-bsr")), damage);
 }
 
-std::int32_t& row_end(PackedWeight& w, std::size_t row) {
-  return w.row_index.mutable_data<std::int32_t>()[row];
-}
-
-std::uint8_t& group(PackedWeight& w, std::size_t at) {
-  return w.groups.mutable_data<std::uint8_t>()[at];
-}
-
 TEST(DamagedBlockSparseFloats, AreRefused) {
-  EXPECT_EQ(refusal([](PackedWeight&) {}), "");
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 0) = 1; }), "row_index: begins"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 2) = 0; }), "row_index: row 1"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 1) = 7; }), "row_index: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) = 1 << 30; }), "row_index: row 3"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) -= 1; }), "values"))
-      << "fewer groups than parts have";
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 0) = 6; }), "groups: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = group(w, 0); }), "groups: row 0"))
-      << "a group twice";
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { std::swap(group(w, 0), group(w, 1)); }),
-                    "groups: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = 1; }, 300), "groups: row 0"))
-      << "the upper byte of an index";
+  expect_wrong_indices_are_refused(refusal, "values");
 }
 
 TEST(DamagedBlockSparseFloats, AreRefusedForPartsOfAnotherShape) {

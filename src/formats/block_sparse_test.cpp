@@ -338,36 +338,10 @@ class DamagedBlockSparse : public ::testing::Test {
                                        parse_scheme("int4-asym-g16-bsr-t16")),
                       damage);
   }
-  static std::int32_t& row_end(PackedWeight& w, std::size_t row) {
-    return w.row_index.mutable_data<std::int32_t>()[row];
-  }
-  static std::uint8_t& group(PackedWeight& w, std::size_t at) {
-    return w.groups.mutable_data<std::uint8_t>()[at];
-  }
 };
 
 TEST_F(DamagedBlockSparse, IsRefused) {
-  EXPECT_EQ(refusal([](PackedWeight&) {}), "");
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 0) = 1; }), "row_index: begins"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 0) = -1; }), "row_index: begins"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 2) = 0; }), "row_index: row 1"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 1) = 7; }), "row_index: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) = 1 << 30; }), "row_index: row 3"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) -= 1; }), "codes"))
-      << "fewer groups than parts have";
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) {
-                      for (std::size_t row = 0; row < 5; ++row) {
-                        row_end(w, row) = 0;
-                      }
-                    }),
-                    "row_index: no group"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 0) = 6; }), "groups: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = group(w, 0); }), "groups: row 0"))
-      << "a group twice";
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { std::swap(group(w, 0), group(w, 1)); }),
-                    "groups: row 0"));
-  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = 1; }, 300), "groups: row 0"))
-      << "the upper byte of an index";
+  expect_wrong_indices_are_refused(refusal, "codes");
 }
 
 TEST_F(DamagedBlockSparse, IsRefusedForScalesOf7BitsThatAre0) {

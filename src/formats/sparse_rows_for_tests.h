@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -49,6 +50,45 @@ inline std::string refusal_of(PackedWeight weight,
 inline bool names(const std::string& message, const std::string& words) {
   return message.find("model.layers.0.q_proj." + words) != std::string::npos &&
          message.find('\n') == std::string::npos;
+}
+
+/// What a test does to a weight of 4 rows of `groups` groups of 16; the message of its refusal.
+using Damage = std::function<void(PackedWeight&)>;
+using DamagedRows = std::function<std::string(const Damage& damage, std::int64_t groups)>;
+
+inline std::int32_t& row_end(PackedWeight& w, std::size_t row) {
+  return w.row_index.mutable_data<std::int32_t>()[row];
+}
+inline std::uint8_t& group(PackedWeight& w, std::size_t at) {
+  return w.groups.mutable_data<std::uint8_t>()[at];
+}
+
+/// Every wrong index of rows or groups is refused. `weights`: the part that holds those of a group.
+inline void expect_wrong_indices_are_refused(const DamagedRows& damaged,
+                                             const std::string& weights) {
+  const auto refused = [&](const Damage& damage, const std::string& words,
+                           std::int64_t groups = 6) {
+    const std::string message = damaged(damage, groups);
+    EXPECT_TRUE(names(message, words)) << words << ": " << message;
+  };
+  EXPECT_EQ(damaged([](PackedWeight&) {}, 6), "");
+  refused([](PackedWeight& w) { row_end(w, 0) = 1; }, "row_index: begins");
+  refused([](PackedWeight& w) { row_end(w, 0) = -1; }, "row_index: begins");
+  refused([](PackedWeight& w) { row_end(w, 2) = 0; }, "row_index: row 1");
+  refused([](PackedWeight& w) { row_end(w, 1) = 7; }, "row_index: row 0");
+  refused([](PackedWeight& w) { row_end(w, 4) = 1 << 30; }, "row_index: row 3");
+  refused([](PackedWeight& w) { row_end(w, 4) -= 1; }, weights);  // fewer groups than parts have
+  refused(
+      [](PackedWeight& w) {
+        for (std::size_t row = 0; row < 5; ++row) {
+          row_end(w, row) = 0;
+        }
+      },
+      "row_index: no group");
+  refused([](PackedWeight& w) { group(w, 0) = 6; }, "groups: row 0");
+  refused([](PackedWeight& w) { group(w, 1) = group(w, 0); }, "groups: row 0");  // twice
+  refused([](PackedWeight& w) { std::swap(group(w, 0), group(w, 1)); }, "groups: row 0");
+  refused([](PackedWeight& w) { group(w, 1) = 1; }, "groups: row 0", 300);  // an upper byte
 }
 
 }  // namespace nibble::formats
