@@ -90,7 +90,7 @@ struct Tiles {
     std::int64_t tile = begin;
     if (x.m > Avx512Vnni::kDirectLimit) {
       for (; tile + 2 <= end; tile += 2) {
-        run_block<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);
+        run_panels<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);
       }
     }
     EachTile<Avx512Vnni, Source<1>, 1>::run(w, x, tile, end, y, ldy);
