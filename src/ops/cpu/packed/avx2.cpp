@@ -130,6 +130,7 @@ struct Avx2 : Lanes256 {
 /// tile.
 template <class Bytes>
 struct Planes {
+  static constexpr StoredAs kStoredAs = Bytes::kStoredAs;
   static constexpr int kParts = 2;
   static constexpr int kColumns = 2;
   static constexpr int kQuads = 8;
@@ -151,6 +152,7 @@ struct Planes {
 /// A table with entries up to 255 as two tables, one for each plane.
 template <int Bits>
 struct TablePlanes {
+  static constexpr StoredAs kStoredAs = {CodeKind::kSharedTable, Bits};
   static constexpr int kParts = 2;
   static constexpr int kColumns = 2;
   static constexpr int kQuads = 8;

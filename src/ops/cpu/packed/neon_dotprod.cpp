@@ -100,6 +100,7 @@ using Lowered = NeonDotprod<kSignOffset>;
 template <class Isa, int V>
 struct LoweredByteSource {
   using Int = typename Isa::Int;
+  static constexpr StoredAs kStoredAs = CodeSource<Isa, V, 8>::kStoredAs;
   static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, 8>::kUnitBytes;
   CodeSource<Isa, V, 8> codes;
 

@@ -140,6 +140,7 @@ struct NeonI8mm : Lanes128 {
 /// 2 and 3. `quads` gives the same weights unzipped.
 template <class Bytes, int V>
 struct RowPairs {
+  static constexpr StoredAs kStoredAs = Bytes::kStoredAs;
   static constexpr int kParts = 1;
   static constexpr int kColumns = V;
   static constexpr int kQuads = 8;

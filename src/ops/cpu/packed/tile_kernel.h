@@ -86,27 +86,64 @@ NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::
   }
 }
 
-/// What stands beside the codes of a weight in blocks: asked for each group, or known to the loops
-/// where scales are multiples, which then lose no time over it.
+/// Which weights there are (formats/scheme.cpp): two of four codes are not stored in blocks, and
+/// books have neither minima nor zeros.
+template <class Source>
+constexpr bool kMayBeInBlocks = !Source::kStoredAs.two_of_four;
+template <class Source>
+constexpr bool kMayHaveMinima =
+    kMayBeInBlocks<Source> && Source::kStoredAs.kind == CodeKind::kInteger;
+
+/// What stands beside the codes of a weight in blocks: asked for each group, or known to the loops,
+/// which then lose no time over it.
 struct AnyBlocks {
   static NIBBLE_INLINE bool have_supers(const VectorPlace& at) { return at.supers != nullptr; }
   static NIBBLE_INLINE bool have_minima(const VectorPlace& at) { return at.minima != nullptr; }
   static NIBBLE_INLINE bool have_zeros(const VectorPlace& at) { return at.zeros != nullptr; }
 };
-template <bool Minima>
-struct SuperBlocks {
-  static constexpr bool have_supers(const VectorPlace&) { return true; }
+struct BookBlocks : AnyBlocks {
+  static constexpr bool have_minima(const VectorPlace&) { return false; }
+  static constexpr bool have_zeros(const VectorPlace&) { return false; }
+};
+template <bool Supers, bool Minima>
+struct KnownBlocks {
+  static constexpr bool have_supers(const VectorPlace&) { return Supers; }
   static constexpr bool have_minima(const VectorPlace&) { return Minima; }
   static constexpr bool have_zeros(const VectorPlace&) { return false; }
 };
 
-/// f(AnyBlocks or SuperBlocks).
-template <class F>
-NIBBLE_INLINE void with_blocks(const TiledWeight& w, F f) {
-  if (w.supers_offset == 0) {
-    return f(AnyBlocks());
+/// Whether GGUF has such codes in blocks whose scales are multiples (Q2_K to Q6_K, IQ4_XS).
+constexpr bool is_in_super_blocks(StoredAs codes, bool halves, bool minima) {
+  switch (codes.kind) {
+    case CodeKind::kInteger:
+      return halves ? codes.bits == (minima ? 2 : 3) || (!minima && codes.bits == 8)
+                    : minima && (codes.bits == 4 || codes.bits == 8);
+    case CodeKind::kSharedTable:
+      return codes.bits == 4 && !halves && !minima;
+    default:
+      return false;
   }
-  return w.minima_offset == 0 ? f(SuperBlocks<false>()) : f(SuperBlocks<true>());
+}
+
+/// f(what is known of the blocks of w), groups of a unit or of half a unit.
+template <class Source, bool Halves, class F>
+NIBBLE_INLINE void with_blocks(const TiledWeight& w, F f) {
+  const bool minima = w.minima_offset != 0;
+  if constexpr (is_in_super_blocks(Source::kStoredAs, Halves, false)) {
+    if (w.supers_offset != 0 && !minima) {
+      return f(KnownBlocks<true, false>());
+    }
+  }
+  if constexpr (is_in_super_blocks(Source::kStoredAs, Halves, true)) {
+    if (w.supers_offset != 0 && minima) {
+      return f(KnownBlocks<true, true>());
+    }
+  }
+  if constexpr (kMayHaveMinima<Source>) {
+    f(AnyBlocks());
+  } else {
+    f(BookBlocks());
+  }
 }
 
 /// Scales or minima of group `group`.
@@ -217,18 +254,19 @@ NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& b
   }
 }
 
-/// The same for groups of several units, which have minima.
+/// The same for groups of several units, which have minima, and scales that are no multiples.
 template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
                                          const Source& source, const Tokens& x,
                                          typename Isa::Float (&total)[V][M]) {
+  using Blocks = KnownBlocks<false, true>;
   const std::int64_t units = w.units_per_group();
   const std::int8_t* a = x.codes;
   std::int64_t unit = 0;
   for (std::int64_t g = 0; g < w.groups; ++g) {
     typename Isa::Int sums[V][M] = {};
     if constexpr (Isa::kZerosFirst) {
-      add_block_zeros<Isa, V, M>(w, block, x, g, sums);
+      add_block_zeros<Isa, V, M, Blocks>(w, block, x, g, sums);
     }
     for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
       Isa::template multiply_unit<V, M, WholeUnit>(source, unit, a, x.row_stride, sums);
@@ -237,9 +275,9 @@ NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, 
       Isa::template separate_tokens<V, M>(sums);
     }
     if constexpr (!Isa::kZerosFirst) {
-      add_block_zeros<Isa, V, M>(w, block, x, g, sums);
+      add_block_zeros<Isa, V, M, Blocks>(w, block, x, g, sums);
     }
-    add_block_scaled<Isa, V, M>(w, block, x, g, sums, total);
+    add_block_scaled<Isa, V, M, Blocks>(w, block, x, g, sums, total);
   }
 }
 
@@ -284,22 +322,37 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
   }
 }
 
+/// `add_groups` for weights in blocks.
+template <class Isa, int V, int M, class Source>
+NIBBLE_INLINE void add_blocks(const TiledWeight& w, const Block<Isa, V>& block,
+                              const Source& source, const Tokens& x,
+                              typename Isa::Float (&total)[V][M]) {
+  if (w.group_inputs == kHalfUnit) {
+    return with_blocks<Source, true>(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
+      add_block_groups<Isa, V, M, true, decltype(blocks)>(w, block, source, x, total);
+    });
+  }
+  if constexpr (kMayHaveMinima<Source>) {
+    if (w.group_inputs > kUnit) {
+      return add_wide_block_groups<Isa, V, M>(w, block, source, x, total);
+    }
+  }
+  with_blocks<Source, false>(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
+    add_block_groups<Isa, V, M, false, decltype(blocks)>(w, block, source, x, total);
+  });
+}
+
 /// total[v][i] += all groups of V vectors and M tokens, one after another.
 template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
                               const Source& source, const Tokens& x,
                               typename Isa::Float (&total)[V][M]) {
-  if (w.group_inputs == kHalfUnit) {
-    with_blocks(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
-      add_block_groups<Isa, V, M, true, decltype(blocks)>(w, block, source, x, total);
-    });
-  } else if (w.in_blocks() && w.group_inputs == kUnit) {
-    with_blocks(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
-      add_block_groups<Isa, V, M, false, decltype(blocks)>(w, block, source, x, total);
-    });
-  } else if (w.in_blocks()) {
-    add_wide_block_groups<Isa, V, M>(w, block, source, x, total);
-  } else if (w.group_inputs == kUnit) {
+  if constexpr (kMayBeInBlocks<Source>) {
+    if (w.in_blocks()) {
+      return add_blocks<Isa, V, M>(w, block, source, x, total);
+    }
+  }
+  if (w.group_inputs == kUnit) {
     add_groups_of<Isa, V, M, true>(w, block, source, x, total);
   } else {
     add_groups_of<Isa, V, M, false>(w, block, source, x, total);

@@ -97,11 +97,19 @@ NIBBLE_INLINE void prefetch_unit(const std::uint8_t* codes, std::int64_t unit, s
 template <int Bits>
 using Width = std::integral_constant<int, Bits>;
 
+/// What a source reads. Loops are made for what may stand beside such codes (tile_kernel.h).
+struct StoredAs {
+  CodeKind kind = CodeKind::kInteger;
+  int bits = 4;
+  bool two_of_four = false;
+};
+
 /// Codes as they are. The bits of a byte that a pair takes are told by numbers that unrolled loops
 /// make constants.
 template <class Isa, int V, int Bits>
 struct CodeSource {
   using Int = typename Isa::Int;
+  static constexpr StoredAs kStoredAs = {.bits = Bits};
   static constexpr std::int64_t kUnitBytes = kUnit * kTileRows * Bits / 8;
   const std::uint8_t* codes[V] = {};
 
@@ -144,6 +152,7 @@ struct CodeSource {
 template <class Isa, int V, int Bits>
 struct SharedTableSource {
   using Int = typename Isa::Int;
+  static constexpr StoredAs kStoredAs = {CodeKind::kSharedTable, Bits};
   static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, Bits>::kUnitBytes;
   CodeSource<Isa, V, Bits> codes;
   Int table;
@@ -161,6 +170,7 @@ struct SharedTableSource {
 template <class Isa, int V, int Bits>
 struct RowTableSource {
   using Int = typename Isa::Int;
+  static constexpr StoredAs kStoredAs = {CodeKind::kRowTables, Bits};
   static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, Bits>::kUnitBytes;
   CodeSource<Isa, V, Bits> codes;
   decltype(Isa::load_row_tables(nullptr, Width<Bits>())) tables[V];
@@ -182,6 +192,7 @@ struct RowTableSource {
 template <class Isa, int V, int Bits>
 struct TwoOfFourSource {
   using Int = typename Isa::Int;
+  static constexpr StoredAs kStoredAs = {.bits = Bits, .two_of_four = true};
   static constexpr std::int64_t kUnitBytes = kept_unit_bytes(Bits);
   static constexpr int kSign = Isa::kLowers ? 0x80 : 0;  // weights are taken 128 lower
 
@@ -301,6 +312,7 @@ void with_codes(const TiledWeight& w, F f) {
 /// All V vectors of a block as columns of one part.
 template <class Bytes, int V, int Quads = 8>
 struct Whole {
+  static constexpr StoredAs kStoredAs = Bytes::kStoredAs;
   static constexpr int kParts = 1;
   static constexpr int kColumns = V;
   static constexpr int kQuads = Quads;  // AVX2: quads whose products fit in 16 bits
