@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/cpu/packed/tile_kernel.h"
 #include "ops/cpu/packed/tile_layout.h"
@@ -77,7 +78,7 @@ struct StoredCodes {
   static constexpr int kParts = Source::kParts;
   static constexpr int kColumns = Source::kColumns;
   static constexpr int kQuads = Source::kQuads;
-  const Source& source;
+  Source source;
   std::int64_t first;
 
   NIBBLE_INLINE void prefetch(std::int64_t) const {}
@@ -87,24 +88,63 @@ struct StoredCodes {
   }
 };
 
-/// Decodes `units` units from `first` on into the panel.
-template <class Isa, class Source>
-NIBBLE_NOINLINE void unpack(const Source& source, std::int64_t first, std::int64_t units,
-                            std::uint8_t* panel) {
+/// Decodes `units` units of a block from `first` on into the panel.
+template <class Isa, class Source, int V>
+NIBBLE_NOINLINE void unpack(const TiledWeight& w, const Block<Isa, V>& block, std::int64_t first,
+                            std::int64_t units, std::uint8_t* panel) {
+  const Source source(w, block);
   for (std::int64_t u = 0; u < units; ++u) {
     source.prefetch(first + u);
     for (int part = 0; part < Source::kParts; ++part) {
 #pragma GCC unroll 4
       for (int pair = 0; pair < kPairsPerUnit; ++pair) {
-        typename Isa::Int w[2][Source::kColumns];
-        source.load(part, first + u, pair, w);
+        typename Isa::Int codes[2][Source::kColumns];
+        source.load(part, first + u, pair, codes);
         for (int quad = 0; quad < 2; ++quad) {
           for (int c = 0; c < Source::kColumns; ++c, panel += sizeof(typename Isa::Int)) {
-            Isa::store(panel, w[quad][c]);
+            Isa::store(panel, codes[quad][c]);
           }
         }
       }
     }
+  }
+}
+
+/// Where the codes of a panel come from: decoded into it by unpack(). All sources whose panels have
+/// one form share what multiplies them.
+template <class Isa, int V, class Decoded>
+struct DecodedPanels {
+  static constexpr std::int64_t kInputs = kPanelInputs;
+  static constexpr std::int64_t kBytes = kInputs / kUnit * Decoded::kUnitBytes;
+  void (*unpack)(const TiledWeight&, const Block<Isa, V>&, std::int64_t first, std::int64_t units,
+                 std::uint8_t* panel);
+
+  Decoded codes(const TiledWeight& w, const Block<Isa, V>& block, std::int64_t first,
+                std::int64_t units, std::uint8_t* panel) const {
+    unpack(w, block, first, units, panel);
+    return {panel};
+  }
+};
+
+/// The same for codes that are used as they are stored.
+template <class Isa, int V, class Source>
+struct StoredPanels {
+  static constexpr std::int64_t kInputs = kStoredInputs;
+  static constexpr std::int64_t kBytes = 1;
+
+  StoredCodes<Source> codes(const TiledWeight& w, const Block<Isa, V>& block, std::int64_t first,
+                            std::int64_t, std::uint8_t*) const {
+    return {Source(w, block), first};
+  }
+};
+
+template <class Isa, int V, class Source>
+constexpr auto panels_of() {
+  if constexpr (kNeedsNoPanel<Source>) {
+    return StoredPanels<Isa, V, Source>();
+  } else {
+    using Decoded = Panel<Isa, Source::kColumns, Source::kParts, Source::kQuads>;
+    return DecodedPanels<Isa, V, Decoded>{unpack<Isa, Source, V>};
   }
 }
 
@@ -327,36 +367,25 @@ void dispatch_register_tile(const Weights& w, const PanelTokens& x, std::int64_t
 }
 
 /// Memory of a panel.
-template <class Isa, class Source, int V>
+template <class Isa, int V, class Panels>
 class PanelBuffer {
  public:
-  /// Register tiles are shared by all sources of one form.
-  using Decoded = Panel<Isa, Source::kColumns, Source::kParts, Source::kQuads>;
-  static constexpr bool kDecodes = !kNeedsNoPanel<Source>;
-  static constexpr std::int64_t kInputs = kDecodes ? kPanelInputs : kStoredInputs;
-  static constexpr std::int64_t kGroups = kInputs / kHalfUnit;
+  static constexpr std::int64_t kGroups = Panels::kInputs / kHalfUnit;
 
   /// The groups [first, first + groups) of a block of rows.
-  auto fill(const TiledWeight& w, const Block<Isa, V>& block, const Source& source,
+  auto fill(const TiledWeight& w, const Block<Isa, V>& block, const Panels& panels,
             std::int64_t first, std::int64_t groups) {
     const std::int64_t unit = first * w.group_inputs / kUnit;
     decode_scales(w, block, first, groups);
-    const auto set = [&](auto codes) {
-      PanelWeights<Isa, decltype(codes), V> panel = {
-          codes, groups, w.units_per_group(), scales_, minima_, {}, w.zero};
-      for (int v = 0; v < V; ++v) {
-        if (block.at[v].zeros != nullptr) {
-          panel.zeros[v] = block.at[v].zeros + first * kTileRows;
-        }
+    const auto codes = panels.codes(w, block, unit, groups * w.group_inputs / kUnit, bytes_);
+    PanelWeights<Isa, std::remove_const_t<decltype(codes)>, V> panel = {
+        codes, groups, w.units_per_group(), scales_, minima_, {}, w.zero};
+    for (int v = 0; v < V; ++v) {
+      if (block.at[v].zeros != nullptr) {
+        panel.zeros[v] = block.at[v].zeros + first * kTileRows;
       }
-      return panel;
-    };
-    if constexpr (kDecodes) {
-      unpack<Isa>(source, unit, groups * w.group_inputs / kUnit, bytes_);
-      return set(Decoded{bytes_});
-    } else {
-      return set(StoredCodes<Source>{source, unit});
     }
+    return panel;
   }
 
  private:
@@ -377,27 +406,27 @@ class PanelBuffer {
     }
   }
 
-  alignas(64) std::uint8_t bytes_[kDecodes ? kInputs / kUnit * Decoded::kUnitBytes : 1];
+  alignas(64) std::uint8_t bytes_[Panels::kBytes];
   alignas(64) float scales_[kGroups * V * Isa::kLanes];
   alignas(64) float minima_[kGroups * V * Isa::kLanes];
 };
 
 /// Tokens [begin, begin + count) of a block of rows, count <= Isa::kTokenBlock.
-template <class Isa, class Source, int V, class Form>
+template <class Isa, int V, class Form, class Panels>
 NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
-                               std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
-  using Buffer = PanelBuffer<Isa, Source, V>;
+                               std::int64_t count, std::int64_t tile, const Panels& panels,
+                               float* y, std::int64_t ldy) {
+  using Buffer = PanelBuffer<Isa, V, Panels>;
   constexpr std::int64_t kRow = V * Isa::kLanes;
   Buffer buffer;
   PreparedTokens<Isa, Buffer::kGroups> prepared;
   alignas(64) float totals[Isa::kTokenBlock * kRow];
   const Block<Isa, V> block(w, tile);
-  const Source source(w, block);
   const std::int64_t step = even_step(count, Isa::kPanelTokens);
-  const std::int64_t groups_per_panel = Buffer::kInputs / w.group_inputs;
+  const std::int64_t groups_per_panel = Panels::kInputs / w.group_inputs;
   for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
     const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
-    const auto panel = buffer.fill(w, block, source, g, groups);
+    const auto panel = buffer.fill(w, block, panels, g, groups);
     prepared.template prepare<Form>(w, x, begin, count, g, groups);
     for (std::int64_t i = 0; i < count; i += step) {
       const PanelTokens tokens =
@@ -416,18 +445,24 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
 }
 
 /// All tokens of a block of rows, in even blocks of tokens.
-template <class Isa, class Source, int V>
-void run_panels(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
-                std::int64_t ldy) {
+template <class Isa, int V, class Panels>
+void run_all_panels(const TiledWeight& w, const TiledInput& x, std::int64_t tile,
+                    const Panels& panels, float* y, std::int64_t ldy) {
   constexpr std::int64_t kTokens = Isa::kPanelTokens;
   static_assert(Isa::kTokenBlock % kTokens == 0);
   const std::int64_t step = (even_step(x.m, Isa::kTokenBlock) + kTokens - 1) / kTokens * kTokens;
   with_form<Isa>(w, [&](auto form) {
     for (std::int64_t token = 0; token < x.m; token += step) {
       const std::int64_t count = x.m - token < step ? x.m - token : step;
-      run_panel<Isa, Source, V, decltype(form)>(w, x, token, count, tile, y, ldy);
+      run_panel<Isa, V, decltype(form)>(w, x, token, count, tile, panels, y, ldy);
     }
   });
+}
+
+template <class Isa, class Source, int V>
+void run_panels(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+                std::int64_t ldy) {
+  run_all_panels<Isa, V>(w, x, tile, panels_of<Isa, V, Source>(), y, ldy);
 }
 
 /// All tokens of a block of rows.
