@@ -135,7 +135,7 @@ TEST(Printable, NeverEmitsControlCharactersOrBrokenUtf8) {
 
 TEST(Require, MakesItsMessageWhenTheCheckFails) {
   int made = 0;
-  const auto text = lazily([&] { return ++made; });
+  const auto text = lazily([&] { return std::to_string(++made); });
   require(true, ErrorKind::kFailed, "made {} times", text);
   EXPECT_EQ(made, 0);
   try {

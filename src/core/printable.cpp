@@ -1,5 +1,7 @@
 #include "core/printable.h"
 
+#include <algorithm>
+
 namespace nibble::core {
 namespace {
 
@@ -59,6 +61,11 @@ std::string Printable::str() const {
     out += "...";
   }
   return out;
+}
+
+fmt::format_context::iterator FormattedAsText::write(std::string_view text,
+                                                     fmt::format_context& context) {
+  return std::copy(text.begin(), text.end(), context.out());
 }
 
 }  // namespace nibble::core

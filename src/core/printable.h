@@ -30,7 +30,8 @@ inline Printable printable(std::string_view text, std::size_t max_bytes = 120) {
   return {text, max_bytes};
 }
 
-/// What `make()` gives, asked for when it is formatted: an argument of require() that takes work.
+/// The text that `make()` gives, asked for when it is formatted: an argument of require() that
+/// takes work.
 template <typename Make>
 struct Lazily {
   Make make;
@@ -49,30 +50,33 @@ constexpr void refuse_strings_made_for_the_call() {
                 "pass what the string is made of: printable(), lazily(), or the value itself");
 }
 
-/// Base of fmt::formatter for types that have a to_string().
-struct FormattedByToString : fmt::formatter<std::string_view> {
-  template <typename T, typename Context>
-  auto format(const T& value, Context& context) const {
-    return fmt::formatter<std::string_view>::format(to_string(value), context);
+/// Base of fmt::formatter for what becomes one text, by "{}" alone. The text is written by a function
+/// of the library: what fmt's own formatters of texts are made of is large, in every source anew.
+struct FormattedAsText {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  static fmt::format_context::iterator write(std::string_view text, fmt::format_context& context);
+};
+
+/// The same for types that have a to_string().
+struct FormattedByToString : FormattedAsText {
+  template <typename T>
+  auto format(const T& value, fmt::format_context& context) const {
+    return write(to_string(value), context);
   }
 };
 
 }  // namespace nibble::core
 
 template <>
-struct fmt::formatter<nibble::core::Printable> : fmt::formatter<std::string_view> {
-  template <typename Context>
-  auto format(const nibble::core::Printable& text, Context& context) const {
-    return fmt::formatter<std::string_view>::format(text.str(), context);
+struct fmt::formatter<nibble::core::Printable> : nibble::core::FormattedAsText {
+  auto format(const nibble::core::Printable& text, fmt::format_context& context) const {
+    return write(text.str(), context);
   }
 };
 
 template <typename Make>
-struct fmt::formatter<nibble::core::Lazily<Make>> {
-  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
-
-  template <typename Context>
-  auto format(const nibble::core::Lazily<Make>& text, Context& context) const {
-    return fmt::format_to(context.out(), "{}", text.make());
+struct fmt::formatter<nibble::core::Lazily<Make>> : nibble::core::FormattedAsText {
+  auto format(const nibble::core::Lazily<Make>& text, fmt::format_context& context) const {
+    return write(text.make(), context);
   }
 };

@@ -37,7 +37,7 @@ class Parser final : PatternReader {
       core::require(rule.defined, ErrorKind::kUsage,
                     "the grammar uses the rule '{}' (line {}) but does not define it",
                     core::printable(name),
-                    core::lazily([this, at = rule.at] { return line_of(at); }));
+                    core::lazily([this, at = rule.at] { return std::to_string(line_of(at)); }));
     }
     return builder_.build(root->second.number);
   }
