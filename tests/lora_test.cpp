@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline.h"
+#include "core/json.h"
 #include "core/temporary_folder_for_tests.h"
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "core/random.h"
 #include "core/temporary_folder_for_tests.h"
 #include "models/model.h"

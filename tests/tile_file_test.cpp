@@ -10,6 +10,7 @@
 
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/temporary_folder_for_tests.h"

@@ -9,6 +9,7 @@
 #include "capi/returned.h"
 #include "core/cpu_topology.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "eval/damage.h"
 #include "results/measured.h"
 

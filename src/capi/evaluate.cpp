@@ -8,6 +8,7 @@
 #include "capi/options_struct.h"
 #include "capi/returned.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "results/measured.h"
 
 namespace nibble::capi {

@@ -6,6 +6,7 @@
 #include "capi/inputs.h"
 #include "capi/returned.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/answer.h"
 #include "serve/body_source.h"
 #include "serve/json_request.h"

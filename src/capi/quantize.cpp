@@ -3,6 +3,7 @@
 #include "capi/options_struct.h"
 #include "capi/quantize_options.h"
 #include "capi/returned.h"
+#include "core/json.h"
 #include "results/measured.h"
 
 using namespace nibble::capi;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cli/analysis_report.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 namespace {

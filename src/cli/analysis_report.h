@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "eval/analysis/analysis.h"
 #include "report/text_table.h"
 

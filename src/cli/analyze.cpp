@@ -11,6 +11,7 @@
 #include "cli/terminal_width.h"
 #include "cli/text_input.h"
 #include "cli/text_lines.h"
+#include "core/json.h"
 #include "engine/tile_file.h"
 #include "eval/analysis/analysis_texts.h"
 

@@ -8,6 +8,7 @@
 #include "cli/ranks.h"
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
+#include "core/json.h"
 #include "eval/throughput.h"
 
 namespace nibble::cli {

@@ -4,6 +4,7 @@
 
 #include "cli/output.h"
 #include "core/byte_size.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

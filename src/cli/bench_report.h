@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "core/other_work.h"
 #include "core/progress.h"
 #include "engine/runner.h"

@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/page_file.h"
 #include "cli/terminal_progress.h"
+#include "core/json.h"
 #include "load_test/load_report.h"
 
 namespace nibble::cli {

@@ -12,6 +12,7 @@
 #include "cli/sampling_options.h"
 #include "cli/strategy_options.h"
 #include "cli/text_input.h"
+#include "core/ordered_json.h"
 #include "engine/continues_texts.h"
 #include "engine/engine.h"
 #include "io/text_file.h"

@@ -12,6 +12,7 @@
 #include "cli/terminal_progress.h"
 #include "cli/terminal_width.h"
 #include "cli/text_input.h"
+#include "core/json.h"
 #include "eval/damage.h"
 #include "report/text_table.h"
 #include "results/measured.h"

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
+
 namespace nibble::cli {
 namespace {
 

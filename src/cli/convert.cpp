@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "compress/search/searched_rounding.h"
+#include "core/json.h"
 #include "models/exchange/conversion.h"
 #include "models/gguf/gguf_export.h"
 #include "models/gguf/gguf_tensor_data.h"

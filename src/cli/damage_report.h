@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "eval/damage.h"
 #include "report/scatter_plot.h"
 #include "report/text_table.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "report/text_width.h"
 #include "results/measured.h"
 

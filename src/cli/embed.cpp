@@ -7,6 +7,7 @@
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
+#include "core/json.h"
 #include "engine/engine.h"
 #include "engine/pooling.h"
 #include "results/labels.h"

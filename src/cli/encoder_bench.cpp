@@ -6,6 +6,7 @@
 #include "cli/bench_report.h"
 #include "cli/output.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/printable.h"
 
 namespace nibble::cli {

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "eval/encoder_throughput.h"
 
 namespace nibble::cli {

@@ -11,6 +11,7 @@
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
+#include "core/json.h"
 #include "engine/tile_file.h"
 #include "eval/perplexity.h"
 #include "results/measured.h"

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
+#include "core/json.h"
 #include "models/model.h"
 
 namespace nibble::cli {

@@ -6,6 +6,7 @@
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "eval/metrics/sample_statistics.h"
 #include "report/text_table.h"
 

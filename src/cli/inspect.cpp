@@ -9,6 +9,7 @@
 #include "cli/page_file.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
+#include "core/json.h"
 #include "core/nearest_name.h"
 #include "eval/tensor_summary.h"
 #include "models/model.h"

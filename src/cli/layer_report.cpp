@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "report/bar_chart.h"
 #include "report/histogram.h"
 #include "report/html.h"

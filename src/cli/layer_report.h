@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "eval/activation_profile.h"
 #include "eval/weight_profile.h"
 #include "ops/layers.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/ordered_json.h"
 #include "core/printable.h"
 #include "serve/json_text.h"
 

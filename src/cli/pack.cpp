@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
+#include "core/json.h"
 #include "engine/tile_file.h"
 #include "io/file_descriptor.h"
 #include "models/tile_file_mark.h"

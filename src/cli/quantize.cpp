@@ -17,6 +17,7 @@
 #include "compress/pipeline/pipeline.h"
 #include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
+#include "core/json.h"
 #include "results/measured.h"
 
 namespace nibble::cli {

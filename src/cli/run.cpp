@@ -14,6 +14,7 @@
 #include "cli/strategy_options.h"
 #include "cli/text_input.h"
 #include "cli/writing_arguments.h"
+#include "core/json.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 

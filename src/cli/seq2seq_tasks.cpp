@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
+#include "core/json.h"
 #include "eval/metrics/sample_statistics.h"
 #include "io/atomic_file.h"
 #include "report/text_table.h"

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "compress/pipeline/pipeline.h"
+#include "core/json.h"
 #include "engine/strategy_file.h"
 
 namespace nibble::cli {

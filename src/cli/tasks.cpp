@@ -11,6 +11,7 @@
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "cli/writing_arguments.h"
+#include "core/json.h"
 #include "eval/tasks/run_task.h"
 #include "report/text_table.h"
 

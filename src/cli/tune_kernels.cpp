@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
+#include "core/json.h"
 #include "engine/kernel_schedules.h"
 #include "io/atomic_file.h"
 #include "report/text_table.h"
@@ -63,7 +64,7 @@ class TuneKernels final : public ModelCommand {
     const std::filesystem::path folder = tuning.file.parent_path();
     std::error_code error;
     std::filesystem::create_directories(folder, error);  // what fails here, writing will say
-    io::write_file_atomically(tuning.file, tuning.schedules.dump(1) + "\n");
+    io::write_file_atomically(tuning.file, tuning.schedules->dump(1) + "\n");
   }
 
   static double loss(const engine::TunedLinear& row) {

@@ -10,6 +10,7 @@
 #include "cli/text_input.h"
 #include "cli/text_lines.h"
 #include "compress/recipe/part_words.h"
+#include "core/json.h"
 #include "engine/kernel_times.h"
 #include "engine/strategy_file.h"
 #include "engine/text_batches.h"

@@ -108,6 +108,22 @@ const Json* find(const Json& object, std::string_view key, std::string_view what
 
 }  // namespace
 
+HeldJson::HeldJson() : value_(std::make_unique<Json>()) {}
+HeldJson::HeldJson(const Json* value) : value_(std::make_unique<Json>(*value)) {}
+HeldJson::HeldJson(const HeldJson& other) : HeldJson(&*other) {}
+HeldJson& HeldJson::operator=(const HeldJson& other) {
+  *value_ = *other;
+  return *this;
+}
+HeldJson::~HeldJson() = default;
+HeldJson HeldJson::object() {
+  return Json::object();
+}
+
+std::string JsonText::operator()() const {
+  return printable(value.dump(-1, ' ', true)).str();
+}
+
 Json parse_json(std::string_view text, std::string_view what) {
   return parse<Json>(text, what);
 }

@@ -8,10 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json_type.h"
 
 namespace nibble::core {
-
-using Json = nlohmann::json;
 
 inline constexpr int kMaxJsonDepth = 64;
 
@@ -21,8 +20,12 @@ inline constexpr int kMaxJsonDepth = 64;
 Json parse_json(std::string_view text, std::string_view what);
 
 /// JSON text of a value, for messages; made when it is formatted.
-inline auto printable_json(const Json& value) {
-  return lazily([&value] { return printable(value.dump(-1, ' ', true)).str(); });
+struct JsonText {
+  const Json& value;
+  std::string operator()() const;
+};
+inline Lazily<JsonText> printable_json(const Json& value) {
+  return {{value}};
 }
 
 /// Field readers for objects from files: each throws kInvalidModel naming `what` and the key when

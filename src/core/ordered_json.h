@@ -4,10 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace nibble::core {
+#include "core/json_type.h"
 
-/// JSON whose objects keep the order of their members.
-using OrderedJson = nlohmann::ordered_json;
+namespace nibble::core {
 
 /// parse_json (core/json.h) that keeps the order. Takes time in proportion to the text, which the
 /// parser of OrderedJson does not: it looks through all keys of an object for each that it adds.

@@ -50,8 +50,9 @@ constexpr void refuse_strings_made_for_the_call() {
                 "pass what the string is made of: printable(), lazily(), or the value itself");
 }
 
-/// Base of fmt::formatter for what becomes one text, by "{}" alone. The text is written by a function
-/// of the library: what fmt's own formatters of texts are made of is large, in every source anew.
+/// Base of fmt::formatter for what becomes one text, by "{}" alone. The text is written by a
+/// function of the library: what fmt's own formatters of texts are made of is large, in every
+/// source anew.
 struct FormattedAsText {
   constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   static fmt::format_context::iterator write(std::string_view text, fmt::format_context& context);

@@ -1,5 +1,6 @@
 #include "core/cpu_name.h"
 #include "core/cpu_topology.h"
+#include "core/json.h"
 #include "engine/cpu_layer_timer.h"
 #include "engine/kernel_explainer.h"
 #include "io/atomic_file.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "core/json.h"
 #include "engine/kernel_times.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "device/cuda_devices.h"
 #include "engine/forwarding_runner.h"
 #include "engine/step_message.h"
@@ -60,7 +61,7 @@ std::vector<std::span<std::byte>> places_of(std::vector<T>& numbers) {
 // What tells the results of one job from those of another.
 std::uint64_t hash_of(const models::Model& model, const RunnerOptions& options) {
   StepWriter facts;
-  const std::string config = model.config_json.dump();
+  const std::string config = model.config_json->dump();
   facts.numbers(std::span<const char>(config));
   for (const auto& file : model.source->files()) {
     facts.number(static_cast<std::int64_t>(std::filesystem::file_size(file)));

@@ -1,6 +1,7 @@
 #include "engine/explain.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/kernel_explainer.h"
 
 namespace nibble::engine {

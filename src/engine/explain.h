@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "core/progress.h"
 #include "engine/kernel_times.h"
 #include "engine/runner.h"

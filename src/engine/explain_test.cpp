@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/layer_groups.h"
 #include "io/atomic_file.h"
 #include "io/json_file.h"

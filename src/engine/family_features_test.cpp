@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "engine/runner.h"
 #include "io/json_file.h"
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ordered_json.h"
 #include "engine/engine.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/json_schema.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "core/progress.h"
 #include "models/network.h"
 
@@ -47,7 +47,7 @@ struct TunedLinear {
 struct KernelTuning {
   std::string gpu;
   std::vector<TunedLinear> rows;
-  core::Json schedules;        // the contents of the file
+  core::HeldJson schedules;    // the contents of the file
   std::filesystem::path file;  // to write them to; empty when the target was nowhere
 };
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "engine/cuda_kernel_schedules.h"
 #include "io/atomic_file.h"
 #include "io/json_file.h"

@@ -6,6 +6,7 @@
 #include <fmt/chrono.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "ops/cpu/linear/linear_kernels.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/json.h"
+#include "core/json_type.h"
 
 /// Measured times of a CPU's linear layers, kept in a file of JSON.
 namespace nibble::engine {

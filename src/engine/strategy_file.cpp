@@ -7,6 +7,7 @@
 #include "core/cpu_name.h"
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "engine/kernel_explainer.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "engine/runner.h"
 #include "models/layer_part.h"
 #include "models/network.h"

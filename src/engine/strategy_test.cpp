@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/strategy_file.h"
 #include "io/atomic_file.h"
 #include "io/json_file.h"

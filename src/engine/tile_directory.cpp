@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "core/json.h"
+
 namespace nibble::engine {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "io/fingerprint.h"
 #include "models/network.h"
 #include "ops/cpu/packed/packed_linear.h"

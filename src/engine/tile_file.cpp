@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "engine/tile_directory.h"
 #include "io/atomic_file.h"
 #include "io/byte_cursor.h"

@@ -99,7 +99,7 @@ Settings settings_of(const models::Model& model) {
   const std::int64_t vocabulary = model.network.config.vocabulary;
   return std::filesystem::exists(file)
              ? Settings(io::load_json_file(file), kGenerationFile, vocabulary)
-             : Settings(model.config_json, "config.json", vocabulary);
+             : Settings(*model.config_json, "config.json", vocabulary);
 }
 
 // The oldest models of BART say it by a flag.

@@ -1,5 +1,6 @@
 #include "io/json_file.h"
 
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/text_file.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "core/json.h"
+#include "core/json_type.h"
 
 namespace nibble::io {
 

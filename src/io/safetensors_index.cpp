@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/temporary_folder_for_tests.h"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "jinja/golden_files.h"
 #include "jinja/limits.h"
 

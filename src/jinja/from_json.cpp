@@ -4,6 +4,7 @@
 
 #include "characters/utf8.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "jinja/limits.h"
 
 namespace nibble::jinja {

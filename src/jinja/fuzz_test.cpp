@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "jinja/golden_files.h"
 
 // Broken templates end with a text or an Error, never with anything else; the sanitizer builds see

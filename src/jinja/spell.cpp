@@ -7,6 +7,7 @@
 
 #include "characters/properties.h"
 #include "characters/utf8.h"
+#include "core/json.h"
 #include "jinja/callable.h"
 
 namespace nibble::jinja {

@@ -1,6 +1,7 @@
 #include "jinja/template.h"
 
 #include "characters/utf8.h"
+#include "core/json.h"
 #include "jinja/from_json.h"
 #include "jinja/interpreter.h"
 #include "jinja/limits.h"

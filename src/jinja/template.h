@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
+#include "core/json_type.h"
 
 namespace nibble::jinja {
 
-/// JSON whose objects keep the order of their keys: templates print and walk over them.
-using OrderedJson = nlohmann::ordered_json;
+/// Templates print objects, and walk over them, in the order of their keys.
+using core::OrderedJson;
 
 /// One variable of a rendering. Both must outlive the call.
 struct Variable {

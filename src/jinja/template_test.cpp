@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "jinja/golden_files.h"
 
 namespace nibble::jinja {

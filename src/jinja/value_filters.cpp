@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/json.h"
 #include "jinja/callable.h"
 #include "jinja/compare.h"
 #include "jinja/iterate.h"

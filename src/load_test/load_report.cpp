@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/json.h"
 #include "report/histogram.h"
 #include "report/html.h"
 #include "report/text_table.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "load_test/load_run.h"
 
 namespace nibble::load_test {

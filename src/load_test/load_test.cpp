@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "load_test/load_report.h"
 #include "load_test/sse_reader.h"
 #include "load_test/workload.h"

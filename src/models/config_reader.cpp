@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/json.h"
+
 namespace nibble::models {
 namespace {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "models/architecture.h"
 #include "models/tensor_names.h"
 

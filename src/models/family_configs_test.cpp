@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "core/temporary_folder_for_tests.h"
 #include "io/json_file.h"
 #include "models/family.h"

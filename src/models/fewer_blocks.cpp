@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "models/build_model.h"
 #include "models/renamed_source.h"
@@ -84,9 +85,9 @@ std::shared_ptr<Model> without_blocks(const Model& model, std::span<const std::i
   const std::vector<std::string> prefixes = block_prefixes(model.network, family);
   const std::int64_t blocks = std::ssize(prefixes) - std::ssize(removed);
   auto result = std::make_shared<Model>(model);
-  result->config_json = config_without(model.config_json, blocks, removed);
-  const Architecture before = family.read_config(model.config_json);
-  const Architecture after = family.read_config(result->config_json);
+  result->config_json = config_without(*model.config_json, blocks, removed);
+  const Architecture before = family.read_config(*model.config_json);
+  const Architecture after = family.read_config(*result->config_json);
   core::require(after.config.layers == blocks &&
                     after.config.windows == kept_of(before.config.windows, removed) &&
                     after.dense_ffn == kept_of(before.dense_ffn, removed),

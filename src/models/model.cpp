@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
@@ -42,8 +43,8 @@ void apply_rope_factors(const WeightSource& source, NetworkConfig& config) {
 // supported is refused for that, whatever else is missing.
 const Family& read_kind(Model& model) {
   const Family& family =
-      find_family(core::get_string(model.config_json, "model_type", "config.json"));
-  model.compression = read_compression(model.config_json);
+      find_family(core::get_string(*model.config_json, "model_type", "config.json"));
+  model.compression = read_compression(*model.config_json);
   return family;
 }
 
@@ -64,7 +65,7 @@ void open_folder(Model& model, const Shard& shard, StoredLayers stored) {
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
                 io::shown(model.path));
   model.config_json = io::load_json_file(model.path / "config.json");
-  add_older_config(model.config_json, model.path);
+  add_older_config(*model.config_json, model.path);
   const Family& family = read_kind(model);
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
   if (model.compression.reader) {
@@ -120,7 +121,7 @@ void require_vocabulary(const Model& model) {
 }  // namespace
 
 void build(Model& model, const Family& family, const Shard& shard) {
-  Architecture architecture = family.read_config(model.config_json);
+  Architecture architecture = family.read_config(*model.config_json);
   architecture.config.family = family.model_type;
   apply_rope_factors(*model.source, architecture.config);
   validate(architecture);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "models/exchange/compression_info.h"
 #include "models/foreign_layers.h"
 #include "models/network.h"
@@ -20,7 +20,7 @@ namespace nibble::models {
 /// Weights are views of the mapped files.
 struct Model {
   std::filesystem::path path;
-  core::Json config_json;  // as in config.json; made from the metadata of a GGUF file
+  core::HeldJson config_json;  // as in config.json; made from the metadata of a GGUF file
   CompressionInfo compression;
   std::shared_ptr<const WeightSource> source;
   std::shared_ptr<ForeignLayers> foreign;  // null where there is no source

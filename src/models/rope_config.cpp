@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/json.h"
 #include "models/config_reader.h"
 
 namespace nibble::models {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "models/network.h"
 
 namespace nibble::models {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 
 namespace nibble::serve {
 namespace {

@@ -1,5 +1,6 @@
 #include "serve/api_error.h"
 
+#include "core/ordered_json.h"
 #include "serve/json_text.h"
 
 namespace nibble::serve {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/ordered_json.h"
+
 namespace nibble::serve {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/api_error.h"
 #include "serve/json_request.h"
 

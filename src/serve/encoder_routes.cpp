@@ -2,6 +2,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "engine/classification.h"
 #include "serve/encoder_answers.h"
 #include "serve/encoder_service.h"

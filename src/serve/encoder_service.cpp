@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory_reserve.h"
+#include "core/ordered_json.h"
 #include "serve/failure.h"
 #include "serve/health_answers.h"
 #include "serve/json_request.h"
@@ -45,7 +47,7 @@ EncoderService::EncoderService(std::shared_ptr<const models::Model> model,
       keys_(options_.keys),
       inputs_(engine::input_options(*model_, *encoder_)),
       limits_{static_cast<std::int32_t>(model_->network.config.vocabulary), inputs_.most_tokens},
-      raw_scores_(wants_raw_scores(model_->config_json)),
+      raw_scores_(wants_raw_scores(*model_->config_json)),
       metrics_(options_.names.front(), inputs_.most_tokens),
       served_{options_.names, unix_seconds(), inputs_.most_tokens},
       admission_(options_.max_jobs, options_.max_tokens),

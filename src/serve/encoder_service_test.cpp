@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "serve/raw_client_for_tests.h"
 
 namespace nibble::serve {
@@ -260,7 +261,7 @@ TEST_F(EncoderServiceTest, CrossEncodersScore) {
 
 TEST_F(EncoderServiceTest, TheConfigurationMayWantScoresAsTheyAre) {
   label(1);
-  model_->config_json = {
+  *model_->config_json = {
       {"sentence_transformers", {{"activation_fn", "torch.nn.modules.linear.Identity"}}}};
   start();
   const Json answer = json("/v1/score", {{"text_1", "the"}, {"text_2", "the"}});

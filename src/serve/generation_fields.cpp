@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/api_error.h"
 
 namespace nibble::serve {

@@ -1,5 +1,6 @@
 #include "serve/health_answers.h"
 
+#include "core/ordered_json.h"
 #include "serve/json_text.h"
 
 namespace nibble::serve {

@@ -7,6 +7,7 @@
 
 #include "characters/utf8.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/api_error.h"
 
 namespace nibble::serve {

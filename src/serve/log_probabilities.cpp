@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "characters/utf8.h"
+#include "core/ordered_json.h"
 
 namespace nibble::serve {
 namespace {

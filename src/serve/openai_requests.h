@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/ordered_json.h"
 #include "serve/json_text.h"
 #include "serve/tool_requests.h"
 

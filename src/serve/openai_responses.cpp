@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/ordered_json.h"
+
 namespace nibble::serve {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/api_error.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/json_schema.h"

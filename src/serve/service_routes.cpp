@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/body_source.h"
 #include "serve/failure.h"
 #include "serve/health_answers.h"

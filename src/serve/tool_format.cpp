@@ -1,6 +1,7 @@
 #include "serve/tool_format.h"
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "serve/api_error.h"
 #include "text/grammar/json_schema.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ordered_json.h"
 #include "serve/json_request.h"
 
 /// The fields of chats about tools: functions that a client offers, and which the model may ask it

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/ordered_json.h"
 #include "jinja/golden_files.h"
 #include "serve/api_error.h"
 #include "serve/openai_requests.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/ordered_json.h"
 #include "serve/log_probabilities.h"
 
 namespace nibble::serve {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 
 namespace nibble::text {
 

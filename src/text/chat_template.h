@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/ordered_json.h"
 #include "jinja/template.h"
 
 namespace nibble::text {

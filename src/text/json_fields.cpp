@@ -4,6 +4,7 @@
 
 #include "characters/utf8.h"
 #include "core/error.h"
+#include "core/json.h"
 
 namespace nibble::text {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 
 namespace nibble::text {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/calibration/pack_forward.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "models/forward.h"
 #include "ops/gradient/gradient_ops.h"

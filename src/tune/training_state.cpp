@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
 

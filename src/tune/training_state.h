@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "tune/adamw.h"
 #include "tune/parameter.h"
 

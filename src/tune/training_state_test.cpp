@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/random.h"
 #include "core/temporary_folder_for_tests.h"
 #include "tune/finished_blocks.h"

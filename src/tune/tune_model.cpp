@@ -15,6 +15,7 @@
 #include "compress/pipeline/model_card.h"
 #include "core/byte_size.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "models/forward.h"
 #include "tune/activation_bytes.h"

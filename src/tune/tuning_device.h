@@ -10,7 +10,7 @@
 
 #include "compress/block/compressed_block.h"
 #include "compress/calibration/window_store.h"
-#include "core/json.h"
+#include "core/json_type.h"
 #include "device/place.h"
 #include "models/network.h"
 #include "ops/cpu/cpu_ops.h"

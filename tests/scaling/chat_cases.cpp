@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/ordered_json.h"
 #include "scaling/scaling_case.h"
 #include "text/chat_template.h"
 

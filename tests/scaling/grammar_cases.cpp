@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "scaling/scaling_case.h"
 #include "serve/api_error.h"
 #include "serve/json_request.h"

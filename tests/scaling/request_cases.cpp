@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "scaling/scaling_case.h"
 #include "serve/api_error.h"
 #include "serve/http_parser.h"

@@ -9,6 +9,7 @@
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "compress/pipeline/reference_layer_for_tests.h"
 #include "compress/recipe/layer_schemes.h"
+#include "core/json.h"
 #include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {

@@ -3,6 +3,7 @@
 #include "compress/pipeline/quantize_job.h"
 #include "compress/search/searched_rounding.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "models/gguf/gguf_export.h"

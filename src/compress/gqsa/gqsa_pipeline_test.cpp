@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline_for_tests.h"
+#include "core/json.h"
 #include "core/random.h"
 #include "formats/block_sparse.h"
 #include "io/temporary_folder_for_tests.h"
@@ -61,11 +62,11 @@ TEST(GqsaPipeline, StoresTheKeptGroupsOfEveryRow) {
           formats::decode_row(expected[i]->weight, n, other);
           ASSERT_EQ(row, other) << layers[i]->name;
           const auto [begin, end] = formats::stored_groups_of(weight, n);
-          EXPECT_TRUE(recipe.steps[0].options.contains("balance") || end - begin <= groups / 2);
+          EXPECT_TRUE(recipe.steps[0].options->contains("balance") || end - begin <= groups / 2);
         }
         EXPECT_LE(formats::stored_group_count(weight),
                   weight.n * groups - static_cast<std::int64_t>(
-                                          recipe.steps[0].options.at("sparsity").get<double>() *
+                                          recipe.steps[0].options->at("sparsity").get<double>() *
                                           static_cast<double>(weight.n * groups)));
       }
     }

@@ -3,6 +3,7 @@
 
 #include "compress/gqsa/group_saliency.h"
 #include "compress/pipeline/reference_layer_for_tests.h"
+#include "core/json.h"
 #include "formats/block_sparse.h"
 
 namespace nibble::compress {

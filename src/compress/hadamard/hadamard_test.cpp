@@ -6,6 +6,7 @@
 #include "compress/recipe/apply_for_tests.h"
 #include "compress/recipe/pass.h"
 #include "compress/recipe/recipe.h"
+#include "core/json.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
@@ -222,7 +223,7 @@ void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
   for (const auto& [name, scheme] : info.schemes) {
     layers[name] = formats::to_string(scheme);
   }
-  Json config = model_.config_json;
+  Json config = *model_.config_json;
   if (ends_ || output_) {
     config["tie_word_embeddings"] = false;
   }

@@ -9,7 +9,7 @@
 
 #include "compress/block/compressed_block.h"
 #include "compress/recipe/model_transform.h"
-#include "core/json.h"
+#include "core/json_type.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
 #include "models/model.h"

@@ -10,6 +10,7 @@
 
 #include "characters/utf8.h"
 #include "compress/recipe/pass.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
@@ -100,8 +101,8 @@ std::string repository_of(const models::Model& model) {
       return is_repository_name(name) ? name : "";
     }
   }
-  const auto called = model.config_json.find("_name_or_path");
-  if (called == model.config_json.end() || !called->is_string()) {
+  const auto called = model.config_json->find("_name_or_path");
+  if (called == model.config_json->end() || !called->is_string()) {
     return "";
   }
   const auto& name = called->get_ref<const std::string&>();
@@ -131,7 +132,7 @@ std::string passes_of(const Recipe& recipe) {
 std::string calibration_of(const Recipe& recipe, const CalibrationOptions& calibration) {
   const bool needed =
       std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-        const auto pass = make_pass(step.pass, step.options);
+        const auto pass = make_pass(step.pass, *step.options);
         return pass->traits().statistics != StatisticsKind::kNone || pass->removed_blocks() > 0;
       });
   if (!needed) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline_for_tests.h"
+#include "core/json.h"
 #include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {
@@ -57,7 +58,7 @@ TEST(ModelCard, NamesTheOriginalWhereItsPlaceTells) {
   EXPECT_NE(card_of(plain, "").find("# Small-1.5B, gptq-w4g16\n"), std::string::npos);
   const auto called = [&](const std::string& name) {
     auto model = models::open_model(plain);
-    model->config_json["_name_or_path"] = name;
+    (*model->config_json)["_name_or_path"] = name;
     return model_card(*model, *model, find_recipe("gptq-w4g16"), {});
   };
   EXPECT_NE(called("org/Small-1.5B").find("base_model: org/Small-1.5B\n"), std::string::npos);

@@ -9,6 +9,7 @@
 #include "compress/pipeline/pipeline.h"
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "compress/recipe/apply_for_tests.h"
+#include "core/json.h"
 #include "core/random.h"
 #include "formats/format.h"
 #include "io/temporary_folder_for_tests.h"
@@ -86,7 +87,7 @@ TEST_P(OutputLayers, AreStoredAndRunAsInMemory) {
     EXPECT_EQ(formats::to_string(output_of(model->network).scheme), GetParam().output);
     EXPECT_EQ(model->network.output.parts.front().name, "lm_head");
     EXPECT_FALSE(model->network.config.tied_output);
-    EXPECT_EQ(model->config_json["tie_word_embeddings"], false);
+    EXPECT_EQ((*model->config_json)["tie_word_embeddings"], false);
   }
   EXPECT_EQ(values_of(output_of(stored->network)), values_of(output_of(memory->network)));
   EXPECT_EQ(models::total_weight_bytes(stored->network),

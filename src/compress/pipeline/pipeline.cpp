@@ -8,6 +8,7 @@
 #include "compress/pipeline/recipe_run.h"
 #include "compress/shortgpt/remove_blocks.h"
 #include "core/error.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
@@ -135,7 +136,7 @@ Quantized quantize_in_memory(const models::Model& original, const Recipe& wanted
   result->compression = compression_of(recipe, layer_schemes(model.network, recipe));
   result->network = store.network(model.network);
   if (model.network.config.tied_output && !result->network.config.tied_output) {
-    result->config_json["tie_word_embeddings"] = false;
+    (*result->config_json)["tie_word_embeddings"] = false;
   }
   return {std::move(result), std::move(layers)};
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/hash.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 

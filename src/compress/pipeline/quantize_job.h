@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compress/pipeline/pipeline.h"
-#include "core/json.h"
+#include "core/json_type.h"
 
 namespace nibble::compress {
 

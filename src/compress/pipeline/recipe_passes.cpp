@@ -6,7 +6,7 @@ namespace nibble::compress {
 
 RecipePasses::RecipePasses(const Recipe& recipe) {
   for (const RecipeStep& step : recipe.steps) {
-    auto pass = make_pass(step.pass, step.options);
+    auto pass = make_pass(step.pass, *step.options);
     const PassTraits traits = pass->traits();
     entries_.push_back({step.pass, std::move(pass), traits});
   }

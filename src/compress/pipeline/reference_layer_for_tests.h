@@ -12,6 +12,7 @@
 #include "compress/recipe/apply_for_tests.h"
 #include "compress/recipe/pass.h"
 #include "compress/recipe/recipe.h"
+#include "core/json.h"
 #include "formats/split_mix.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -81,7 +82,7 @@ class ReferenceLayer : public testing::Test {
     layer.scheme = formats::parse_scheme(scheme);
     work.layers.push_back(std::move(layer));
     for (const RecipeStep& step : steps) {
-      apply_on_cpu(*make_pass(step.pass, step.options), work, ops_.pool());
+      apply_on_cpu(*make_pass(step.pass, *step.options), work, ops_.pool());
     }
     return std::move(work.layers.front());
   }

@@ -5,6 +5,7 @@
 #include "compress/pipeline/logits_for_tests.h"
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "core/float16.h"
+#include "core/json.h"
 #include "io/temporary_folder_for_tests.h"
 
 // Norms that checkpoints hold less 1 (Gemma), through the folders that jobs write.
@@ -68,7 +69,7 @@ TEST(ScaledEmbedding, IsThatOfTheTypeOfTheModel) {
   EXPECT_FLOAT_EQ(model->network.embeddings.scale, 5.656854f);
   const io::TemporaryFolder folder;
   fs::copy(kFamilies / "gemma", folder / "half");
-  core::Json config = model->config_json;
+  core::Json config = *model->config_json;
   config["dtype"] = "bfloat16";
   folder.write("half/config.json", config.dump());
   EXPECT_EQ(models::open_model(folder / "half")->network.embeddings.scale,

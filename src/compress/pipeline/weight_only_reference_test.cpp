@@ -36,7 +36,7 @@ TEST_F(WeightOnlyReference, SearchLosesNoMoreThanTheRangeSearchOfNumpy) {
 
 TEST_F(WeightOnlyReference, LearnedBooksLoseNoMoreThanThoseOfNumpy) {
   const char* scheme = "lut4-row-g64";
-  const RecipeStep plain{"any4", {{"rounds", 0}}};  // what NumPy does
+  const RecipeStep plain{"any4", core::Json{{"rounds", 0}}};  // what NumPy does
   const double rtn = golden(scheme, "rtn diagonal");
   EXPECT_NEAR(relative(run(scheme, {plain, {"rtn"}}), diagonal_), rtn, 0.005 * rtn);
   const double gptq = golden(scheme, "gptq output");
@@ -55,7 +55,7 @@ TEST_F(WeightOnlyReference, ScalesAndClippingLoseNoMoreThanAwqInNumpy) {
       return relative_as_changed(run_steps(scheme, {step, {"rtn"}}));
     };
     const double scales = golden(scheme, "awq scales output");
-    EXPECT_LE(lost({"awq", {{"clip", false}}}), 1.005 * scales) << scheme;
+    EXPECT_LE(lost({"awq", core::Json{{"clip", false}}}), 1.005 * scales) << scheme;
     const double both = golden(scheme, "awq output");
     EXPECT_LE(lost({"awq"}), 1.005 * both) << scheme;
     EXPECT_GT(lost({"awq"}), 0.5 * both) << scheme;

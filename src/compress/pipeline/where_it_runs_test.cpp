@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
+
 namespace nibble::compress {
 namespace {
 

@@ -2,6 +2,7 @@
 // (tests/reference/make_pruning.py).
 
 #include "compress/pipeline/reference_layer_for_tests.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
@@ -66,7 +67,7 @@ TEST_F(PruningReference, PrunedWeightsDecodeToExactlyZero) {
                                                           {{"search"}, {"rtn"}, {"refine"}}};
     for (const char* pass : {"magnitude", "wanda", "sparsegpt"}) {
       for (std::vector<RecipeStep> steps : endings) {
-        steps.insert(steps.begin(), {pass, {{"pattern", "2:4"}}});
+        steps.insert(steps.begin(), {pass, core::Json{{"pattern", "2:4"}}});
         expect_zeros(scheme, steps);
       }
     }
@@ -78,7 +79,7 @@ TEST_F(PruningReference, PrunedWeightsOfLearnedBooksDecodeToExactlyZero) {
   for (const char* scheme :
        {"lut4-row-g64", "lut4-matrix-g64", "lut4-matrix-g32-s7", "lut2-row-g64"}) {
     for (const char* pattern : {"2:4", "12:16"}) {
-      const RecipeStep prune = {"wanda", {{"pattern", pattern}}};
+      const RecipeStep prune = {"wanda", core::Json{{"pattern", pattern}}};
       expect_zeros(scheme, {prune, {"any4"}, {"rtn"}});
       expect_zeros(scheme, {prune, {"any4"}, {"gptq"}, {"refine"}});
     }
@@ -87,8 +88,8 @@ TEST_F(PruningReference, PrunedWeightsOfLearnedBooksDecodeToExactlyZero) {
 
 TEST_F(PruningReference, PruningAfterRoundingChangesOnlyThePrunedCodes) {
   for (const char* scheme : {"int4-asym-g64", "int3-sym-g64", "lut4-nf4-g64", "mxfp4"}) {
-    const LayerWork layer =
-        run_steps(scheme, {{"gptq"}, {"wanda", {{"pattern", "4:8"}, {"after_rounding", true}}}});
+    const LayerWork layer = run_steps(
+        scheme, {{"gptq"}, {"wanda", core::Json{{"pattern", "4:8"}, {"after_rounding", true}}}});
     const CodedWeight before = unpack(run(scheme, {{"gptq"}}));
     const CodedWeight after = unpack(*layer.packed);
     const auto format = formats::make_format(layer.scheme);

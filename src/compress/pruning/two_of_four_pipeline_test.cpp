@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline_for_tests.h"
+#include "core/json.h"
 #include "io/temporary_folder_for_tests.h"
 #include "models/model.h"
 

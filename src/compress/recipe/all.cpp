@@ -16,6 +16,7 @@
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "compress/static_activations/static_activations_pass.h"
 #include "compress/trellis/trellis_pass.h"
+#include "core/json.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "compress/recipe/name_words.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
@@ -68,7 +69,7 @@ std::optional<RecipeStep> take_removal(std::string_view& rest) {
     return std::nullopt;
   }
   rest = behind;
-  return RecipeStep{"shortgpt", {{"blocks", *blocks}}};
+  return RecipeStep{"shortgpt", Json{{"blocks", *blocks}}};
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ std::vector<RecipeStep> take_front_passes(std::string_view& name) {
 
 void add_front_passes(std::vector<RecipeStep> passes, std::vector<RecipeStep>& steps) {
   const auto stage_of = [](const RecipeStep& step) {
-    return make_pass(step.pass, step.options)->traits().stage;
+    return make_pass(step.pass, *step.options)->traits().stage;
   };
   for (RecipeStep& pass : passes) {
     const Stage stage = stage_of(pass);

@@ -1,6 +1,7 @@
 #include "compress/recipe/gqsa_preset.h"
 
 #include "compress/recipe/name_words.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
@@ -54,10 +55,10 @@ std::optional<Recipe> gqsa_preset(std::string_view name) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
-  recipe.steps = {{"gqsa", {{"sparsity", share / 100.0}}},
+  recipe.steps = {{"gqsa", Json{{"sparsity", share / 100.0}}},
                   {has_codes ? "gptq" : "rtn", Json::object()}};
   if (of_matrix) {
-    recipe.steps.front().options["balance"] = "matrix";
+    (*recipe.steps.front().options)["balance"] = "matrix";
   }
   if (refines) {
     recipe.steps.push_back({"refine", Json::object()});

@@ -110,7 +110,7 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Network& netw
   const std::map<std::string, Layer> layers = layers_of(network);
   std::vector<std::unique_ptr<Pass>> passes;
   for (const RecipeStep& step : recipe.steps) {
-    passes.push_back(make_pass(step.pass, step.options));
+    passes.push_back(make_pass(step.pass, *step.options));
   }
   std::map<std::string, formats::Scheme> schemes;
   std::vector<bool> decides(recipe.layers.size());

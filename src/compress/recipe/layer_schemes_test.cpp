@@ -7,6 +7,7 @@
 #include "compress/pipeline/logits_for_tests.h"
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/random.h"
 #include "io/temporary_folder_for_tests.h"
 

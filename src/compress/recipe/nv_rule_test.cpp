@@ -4,11 +4,12 @@
 
 #include "compress/gptq/gptq.h"
 #include "compress/pipeline/reference_layer_for_tests.h"
+#include "core/json.h"
 
 namespace nibble::compress {
 namespace {
 
-const RecipeStep kPlainRtn = {"rtn", {{"four_over_six", false}}};
+const RecipeStep kPlainRtn = {"rtn", core::Json{{"four_over_six", false}}};
 
 class NvRules : public ReferenceLayer {
  protected:
@@ -37,7 +38,7 @@ float largest_of(const std::vector<float>& weights) {
 TEST_F(NvRules, TheOptionChoosesGlobalScaleAndGroupScales) {
   const float largest = largest_of(weights_);
   for (const char* pass : {"rtn", "gptq"}) {
-    const auto plain = run("nvfp4", {{pass, {{"four_over_six", false}}}});
+    const auto plain = run("nvfp4", {{pass, core::Json{{"four_over_six", false}}}});
     EXPECT_EQ(plain.global.data<float>()[0], static_cast<float>(largest / (6.0 * 448))) << pass;
     const auto choosing = run("nvfp4", {{pass}});
     EXPECT_EQ(choosing.global.data<float>()[0], static_cast<float>(largest / (6.0 * 256))) << pass;
@@ -75,7 +76,7 @@ TEST_F(NvRules, WeightsDecodeToWhatTheMethodsSaw) {
 }
 
 TEST_F(NvRules, AwqServesIt) {
-  const auto clipped = run("nvfp4", {{"awq", {{"scale", false}}}, {"rtn"}});
+  const auto clipped = run("nvfp4", {{"awq", core::Json{{"scale", false}}}, {"rtn"}});
   EXPECT_LT(relative(clipped, output_), 1.05 * output_loss({{"rtn"}}));
 }
 

@@ -7,6 +7,7 @@
 #include "compress/recipe/layer_schemes.h"
 #include "compress/recipe/part_words.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "io/temporary_folder_for_tests.h"
 
 // Each of the four parts of a layer with a scheme of its own.

@@ -11,7 +11,7 @@
 #include "compress/block/block_work.h"
 #include "compress/recipe/model_transform.h"
 #include "compress/recipe/pass_options.h"
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/packed_weight.h"
 #include "ops/layers.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/json.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {
@@ -62,6 +63,10 @@ std::string PassOptions::text(std::string_view key, std::string_view fallback) {
   core::require(value == nullptr || value->is_string(), ErrorKind::kUsage,
                 "recipe: option '{}' of pass '{}' must be a text", key, pass_);
   return value == nullptr ? std::string(fallback) : value->get<std::string>();
+}
+
+bool PassOptions::given(std::string_view key) const {
+  return options_.contains(key);
 }
 
 bool PassOptions::flag(std::string_view key, bool fallback) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 
 namespace nibble::compress {
 
@@ -22,7 +22,7 @@ class PassOptions {
   std::string text(std::string_view key, std::string_view fallback);
   bool flag(std::string_view key, bool fallback);
 
-  bool given(std::string_view key) const { return options_.contains(key); }
+  bool given(std::string_view key) const;
 
   /// Fails when an option was given that the pass does not know.
   void require_all_used() const;

@@ -7,6 +7,7 @@
 #include "compress/recipe/gqsa_preset.h"
 #include "compress/recipe/name_words.h"
 #include "compress/recipe/part_words.h"
+#include "core/json.h"
 #include "core/nearest_name.h"
 #include "formats/gguf_types.h"
 
@@ -267,11 +268,11 @@ std::optional<Recipe> best4(std::string_view name) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), scheme, {}, {}, true};
-  recipe.steps = {{"awq", {{"clip", false}}},
+  recipe.steps = {{"awq", Json{{"clip", false}}},
                   {"asymmetric", Json::object()},
                   {"any4", Json::object()},
                   {"gptq", Json::object()},
-                  {"refine", {{"loss", "model"}, {"sweeps", 4}}}};
+                  {"refine", Json{{"loss", "model"}, {"sweeps", 4}}}};
   return recipe;
 }
 
@@ -296,7 +297,7 @@ std::optional<Recipe> two_of_four_preset(std::string_view name) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
-  recipe.steps = {{std::string(pass), {{"pattern", "2:4"}}},
+  recipe.steps = {{std::string(pass), Json{{"pattern", "2:4"}}},
                   {to_nearest || is_dense ? "rtn" : "gptq", Json::object()}};
   if (refines) {
     recipe.steps.push_back({"refine", Json::object()});

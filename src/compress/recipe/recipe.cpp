@@ -9,6 +9,7 @@
 #include "compress/recipe/presets.h"
 #include "compress/recipe/validate.h"
 #include "core/byte_size.h"
+#include "core/json.h"
 #include "core/nearest_name.h"
 #include "io/json_file.h"
 
@@ -144,7 +145,7 @@ Recipe from_file(std::string_view path) {
     } else {
       step.pass = core::get_string(entry, "pass", path);
       step.options = entry;
-      step.options.erase("pass");
+      step.options->erase("pass");
     }
     recipe.steps.push_back(std::move(step));
   }
@@ -168,7 +169,7 @@ void add_input_scales(Recipe& recipe) {
   });
   const bool there =
       std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-        return make_pass(step.pass, step.options)->traits().fits_input_scales;
+        return make_pass(step.pass, *step.options)->traits().fits_input_scales;
       });
   if (wanted && !there) {
     recipe.steps.push_back({kInputScalesPass, Json::object()});
@@ -242,7 +243,7 @@ Recipe with_parts(Recipe recipe, const models::PartSchemes& parts) {
 Json to_json(const Recipe& recipe) {
   Json passes = Json::array();
   for (const RecipeStep& step : recipe.steps) {
-    Json entry = step.options;
+    Json entry = *step.options;
     entry["pass"] = step.pass;
     passes.push_back(std::move(entry));
   }
@@ -272,7 +273,7 @@ Json to_json(const Recipe& recipe) {
 
 bool keeps_inputs(const Recipe& recipe) {
   return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-    const PassTraits pass = make_pass(step.pass, step.options)->traits();
+    const PassTraits pass = make_pass(step.pass, *step.options)->traits();
     return pass.stage > Stage::kTransforms || pass.turns_inputs || pass.reorders_inputs;
   });
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/recipe/pass.h"
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/scheme.h"
 #include "models/layer_part.h"
 #include "models/tuned_step.h"
@@ -17,7 +17,7 @@ namespace nibble::compress {
 /// One step of a recipe: a pass's name and its options.
 struct RecipeStep {
   std::string pass;
-  core::Json options = core::Json::object();
+  core::HeldJson options = core::HeldJson::object();
 };
 
 /// Layers with a scheme of their own: those whose prefix ("model.layers.0.mlp.down_proj") one of

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/gguf_types.h"
 
 namespace nibble::compress {
@@ -164,12 +165,12 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("sparsegpt24-nf4g64-gptq"), "sparsegpt gptq");
   EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
-  EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options->at("pattern"), "2:4");
   EXPECT_EQ(steps_of("sparsegpt-2of4-w4g128"), "sparsegpt gptq");
   EXPECT_EQ(steps_of("wanda-2of4-rtn-w4g32-sym"), "wanda rtn");
   EXPECT_EQ(steps_of("wanda-2of4-f16"), "wanda rtn");
   EXPECT_EQ(steps_of("sparsegpt-2of4-w8a8-refine"), "sparsegpt gptq refine");
-  EXPECT_EQ(find_recipe("wanda-2of4-bf16").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(find_recipe("wanda-2of4-bf16").steps.front().options->at("pattern"), "2:4");
   for (const auto& [name, scheme] : {std::pair("sparsegpt-2of4-f16", "f16-2of4"),
                                      std::pair("wanda-2of4-w4g128", "int4-asym-g128-2of4"),
                                      std::pair("wanda-2of4-rtn-w4g32-sym", "int4-sym-g32-2of4"),
@@ -183,9 +184,9 @@ TEST(Recipes, SuffixesAddPasses) {
         "sparsegpt-2of4-quarot-w4g128"}) {
     EXPECT_THROW(find_recipe(wrong), core::Error) << wrong;
   }
-  EXPECT_EQ(find_recipe("magnitude14").steps.front().options.at("pattern"), "1:4");
-  EXPECT_EQ(find_recipe("wanda816-nf4g64").steps.front().options.at("pattern"), "8:16");
-  EXPECT_EQ(find_recipe("wanda-s30").steps.front().options.at("sparsity"), 0.3);
+  EXPECT_EQ(find_recipe("magnitude14").steps.front().options->at("pattern"), "1:4");
+  EXPECT_EQ(find_recipe("wanda816-nf4g64").steps.front().options->at("pattern"), "8:16");
+  EXPECT_EQ(find_recipe("wanda-s30").steps.front().options->at("sparsity"), 0.3);
   EXPECT_EQ(steps_of("magnitude-s50-gptq-w4g128"), "magnitude gptq");
   EXPECT_EQ(steps_of("wanda24-any4g128-gptq-refine"), "wanda any4 gptq refine");
   EXPECT_EQ(steps_of("sparsegpt48-best4"), "awq asymmetric sparsegpt any4 gptq refine");
@@ -194,9 +195,9 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("gqsa-w8s30-refine"), "gqsa gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20").scheme), "int4-asym-g16-bsr");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w8a8g32s40").scheme), "int8-asym-g32-bsr-a8");
-  EXPECT_EQ(find_recipe("gqsa-w4s20").steps.front().options.at("sparsity"), 0.2);
-  EXPECT_FALSE(find_recipe("gqsa-w4s20").steps.front().options.contains("balance"));
-  EXPECT_EQ(find_recipe("gqsa-w4s20-matrix").steps.front().options.at("balance"), "matrix");
+  EXPECT_EQ(find_recipe("gqsa-w4s20").steps.front().options->at("sparsity"), 0.2);
+  EXPECT_FALSE(find_recipe("gqsa-w4s20").steps.front().options->contains("balance"));
+  EXPECT_EQ(find_recipe("gqsa-w4s20-matrix").steps.front().options->at("balance"), "matrix");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20-t16").scheme), "int4-asym-g16-bsr-t16");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4a8g32s50-t16-matrix-refine").scheme),
             "int4-asym-g32-bsr-t16-a8");
@@ -234,7 +235,7 @@ TEST(Recipes, SuffixesAddPasses) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
   EXPECT_EQ(steps_of("shortgpt2"), "shortgpt rtn");
-  EXPECT_EQ(find_recipe("shortgpt12-best4").steps.front().options.at("blocks"), 12);
+  EXPECT_EQ(find_recipe("shortgpt12-best4").steps.front().options->at("blocks"), 12);
   EXPECT_EQ(steps_of("shortgpt1-quarot-wanda24-gptq-w4g128"), "shortgpt rotate wanda gptq");
   EXPECT_EQ(steps_of("shortgpt1-gqsa-w4s20"), "shortgpt gqsa gptq");
   for (const char* wrong : {"shortgpt", "shortgpt-", "shortgpt2-", "shortgpt0", "shortgptx",

@@ -7,6 +7,7 @@
 #include "compress/recipe/format_choices.h"
 #include "compress/recipe/pass.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/runs.h"
 
 namespace nibble::compress {
@@ -86,7 +87,7 @@ class Validation {
   }
 
   void add(const RecipeStep& wanted) {
-    const auto made = make_pass(wanted.pass, wanted.options);
+    const auto made = make_pass(wanted.pass, *wanted.options);
     const Step step{*made, made->traits(), wanted.pass};
     check_serves_schemes(step);
     check_serves_output(step);

@@ -6,6 +6,7 @@
 #include "compress/shortgpt/block_influence.h"
 #include "compress/shortgpt/remove_blocks.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "io/json_file.h"
 #include "io/temporary_folder_for_tests.h"
 #include "models/fewer_blocks.h"
@@ -65,7 +66,7 @@ TEST(FewerBlocks, AreTheOthersUnderNewNumbers) {
   const std::vector<std::int64_t> removed = {1, 4};
   const auto fewer = models::without_blocks(*model, removed);
   EXPECT_EQ(fewer->network.config.layers, 4);
-  EXPECT_EQ(fewer->config_json.at("num_hidden_layers"), 4);
+  EXPECT_EQ(fewer->config_json->at("num_hidden_layers"), 4);
   EXPECT_EQ(fewer->network.decoder.blocks[3].mlp_norm.name,
             "model.layers.3.post_attention_layernorm");
   models::Network expected = model->network;

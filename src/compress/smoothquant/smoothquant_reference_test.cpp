@@ -61,7 +61,7 @@ class SmoothQuantReference : public ReferenceLayer {
     const std::vector<std::vector<float>> originals = {work.layers[0].target,
                                                        work.layers[1].target};
     for (const RecipeStep& step : steps) {
-      apply_on_cpu(*make_pass(step.pass, step.options), work, ops_.pool());
+      apply_on_cpu(*make_pass(step.pass, *step.options), work, ops_.pool());
     }
     ops::LinearSet set;
     set.id = 0;
@@ -114,7 +114,8 @@ class SmoothQuantReference : public ReferenceLayer {
 TEST_F(SmoothQuantReference, OutputsLoseWhatNumpyLoses) {
   expect_near_golden("w8a8", losses({{"rtn"}}));
   expect_near_golden("smoothquant 0.5", losses({{"smoothquant"}, {"rtn"}}));
-  expect_near_golden("smoothquant 0.85", losses({{"smoothquant", {{"alpha", 0.85}}}, {"rtn"}}));
+  expect_near_golden("smoothquant 0.85",
+                     losses({{"smoothquant", core::Json{{"alpha", 0.85}}}, {"rtn"}}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "compress/recipe/apply_for_tests.h"
 #include "compress/smoothquant/smoothquant_pass.h"
+#include "core/json.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {

@@ -10,6 +10,7 @@
 #include "compress/recipe/recipe.h"
 #include "compress/recipe/validate.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/trellis/trellis_code.h"
 
 namespace nibble::compress {

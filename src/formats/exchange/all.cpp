@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/awq/awq.h"
 #include "formats/exchange/bitsandbytes/bitsandbytes.h"
 #include "formats/exchange/compressed_tensors/compressed_tensors.h"

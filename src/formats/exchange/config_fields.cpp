@@ -1,6 +1,7 @@
 #include "formats/exchange/config_fields.h"
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace nibble::formats::exchange {
 namespace {

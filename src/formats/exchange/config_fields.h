@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/exchange/exchange.h"
 
 namespace nibble::formats::exchange {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "core/tensor.h"
 #include "formats/packed_weight.h"
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/json.h"
 #include "models/config_reader.h"
 
 namespace nibble::models::bart {

@@ -1,5 +1,6 @@
 #include "models/bert/bert.h"
 
+#include "core/json.h"
 #include "models/bert/encoder_config.h"
 #include "models/config_reader.h"
 

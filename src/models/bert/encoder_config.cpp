@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
+
 namespace nibble::models::bert {
 namespace {
 

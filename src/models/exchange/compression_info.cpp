@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/json_file.h"
 
 namespace nibble::models {

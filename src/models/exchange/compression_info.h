@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/exchange/exchange.h"
 #include "formats/scheme.h"
 #include "models/tuned_step.h"

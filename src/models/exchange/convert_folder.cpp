@@ -41,7 +41,7 @@ const char* torch_name(core::DType type) {
 class DenseWriter final : public LayerWriter {
  public:
   DenseWriter(const Model& model, const ConversionOptions& options, core::ThreadPool& pool)
-      : conv1d_(stores_conv1d(model)), type_(float_type_of(model.config_json)), pool_(pool) {
+      : conv1d_(stores_conv1d(model)), type_(float_type_of(*model.config_json)), pool_(pool) {
     if (options.scheme) {
       core::require(formats::is_dense(*options.scheme), ErrorKind::kUsage,
                     "hf stores plain numbers (f16, bf16, f32), not {}", *options.scheme);
@@ -172,7 +172,7 @@ class FolderConversion {
       progress_.update(static_cast<std::int64_t>(i) + 1, fmt::format("block {}", i));
     }
     write_rest();
-    core::Json config = model_.config_json;
+    core::Json config = *model_.config_json;
     config.erase("quantization_config");
     config.erase("quantization");
     if (model_.compression.reader == nullptr && !model_.compression.schemes.empty()) {
@@ -222,7 +222,7 @@ class FolderConversion {
         }
         if (!formats::is_dense(layer.weight.scheme)) {
           take(layer);
-          DenseLayer dense = to_dense(layer, float_type_of(model_.config_json), pool_);
+          DenseLayer dense = to_dense(layer, float_type_of(*model_.config_json), pool_);
           tensors.push_back({layer.name + ".weight", std::move(dense.tensor)});
           conversion_.layers.push_back(std::move(dense.report));
         }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/json.h"
 #include "models/family.h"
 
 namespace nibble::models {

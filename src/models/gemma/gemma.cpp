@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/float16.h"
+#include "core/json.h"
 #include "models/config_reader.h"
 #include "models/llama/llama.h"
 #include "models/rope_config.h"

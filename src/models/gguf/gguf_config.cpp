@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "core/json.h"
 #include "models/config_reader.h"
 #include "models/gguf/gguf_source.h"
 

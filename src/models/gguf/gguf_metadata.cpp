@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/json.h"
+
 namespace nibble::models {
 namespace {
 
@@ -93,7 +95,7 @@ void add_metadata(const Model& model, const std::string& architecture, io::GgufK
   size("attention.key_length", config.head_dim);
   size("attention.value_length", config.head_dim);
   size("rope.dimension_count", config.head_dim);
-  add("rope.freq_base", static_cast<float>(rope_theta(model.config_json)));
+  add("rope.freq_base", static_cast<float>(rope_theta(*model.config_json)));
   if (config.routing.experts > 0) {
     size("expert_count", config.routing.experts);
     size("expert_used_count", config.routing.top);
@@ -102,7 +104,7 @@ void add_metadata(const Model& model, const std::string& architecture, io::GgufK
 
 std::vector<float> rope_factors(const Model& model) {
   const NetworkConfig& config = model.network.config;
-  const double theta = rope_theta(model.config_json);
+  const double theta = rope_theta(*model.config_json);
   std::vector<float> factors;
   bool any = false;
   for (std::size_t i = 0; i < config.inverse_frequency.size(); ++i) {

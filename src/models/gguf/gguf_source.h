@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "io/gguf.h"
 #include "models/model.h"
 #include "models/weight_source.h"

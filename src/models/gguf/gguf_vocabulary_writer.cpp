@@ -1,5 +1,6 @@
 #include "models/gguf/gguf_vocabulary_writer.h"
 
+#include "core/json.h"
 #include "io/json_file.h"
 #include "models/gguf/vocabulary_json.h"
 #include "text/pretokenize/patterns.h"

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "core/json.h"
+
 namespace nibble::models {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "text/vocabulary.h"
 
 namespace nibble::models {

@@ -1,5 +1,6 @@
 #include "models/gpt2/gpt2.h"
 
+#include "core/json.h"
 #include "models/config_reader.h"
 
 namespace nibble::models::gpt2 {

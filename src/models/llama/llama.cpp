@@ -1,5 +1,6 @@
 #include "models/llama/llama.h"
 
+#include "core/json.h"
 #include "models/rope_config.h"
 
 namespace nibble::models::llama {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/json.h"
 #include "formats/format.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"

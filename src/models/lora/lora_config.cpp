@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/json.h"
+
 namespace nibble::models {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "models/mixtral/mixtral.h"
 
+#include "core/json.h"
 #include "models/config_reader.h"
 #include "models/llama/llama.h"
 

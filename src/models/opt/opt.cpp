@@ -1,5 +1,6 @@
 #include "models/opt/opt.h"
 
+#include "core/json.h"
 #include "models/config_reader.h"
 
 namespace nibble::models::opt {

@@ -1,5 +1,6 @@
 #include "models/phi3/phi3.h"
 
+#include "core/json.h"
 #include "models/config_reader.h"
 #include "models/llama/llama.h"
 

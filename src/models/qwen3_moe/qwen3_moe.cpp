@@ -1,5 +1,6 @@
 #include "models/qwen3_moe/qwen3_moe.h"
 
+#include "core/json.h"
 #include "models/config_reader.h"
 #include "models/llama/llama.h"
 

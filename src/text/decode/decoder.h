@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "text/regex/regex.h"
 
 namespace nibble::text {

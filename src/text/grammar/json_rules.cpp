@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "characters/utf8.h"
+#include "core/ordered_json.h"
 #include "text/grammar/integer_range.h"
 
 namespace nibble::text {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "text/grammar/integer_range.h"
 #include "text/grammar/json_rules.h"
 #include "text/grammar/regex_grammar.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "text/grammar/grammar.h"
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <vector>
 
+#include "core/ordered_json.h"
+
 namespace nibble::text {
 namespace {
 

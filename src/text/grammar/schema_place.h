@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace nibble::text {
 

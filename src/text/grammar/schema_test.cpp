@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "core/random.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/integer_range.h"

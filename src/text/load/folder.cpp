@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "text/load/loaders.h"
 #include "text/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "text/load/tokenizer_config.h"
 #include "text/tokenizer_parts.h"
 #include "text/vocabulary.h"

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "core/json.h"
 #include "text/json_fields.h"
 #include "text/load/loaders.h"
 

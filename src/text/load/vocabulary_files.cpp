@@ -2,6 +2,7 @@
 
 #include "characters/utf8.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "text/load/loaders.h"
 #include "text/model/bpe.h"
 #include "text/model/word_piece.h"

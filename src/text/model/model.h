@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "text/model/merge.h"
 #include "text/model/token_table.h"
 #include "text/model/viterbi.h"

@@ -1,8 +1,11 @@
+#include <algorithm>
+
 #include <gtest/gtest.h>
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 
 #include "characters/utf8.h"
+#include "core/error.h"
 #include "core/random.h"
 #include "text/normalize/normalizer.h"
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "text/pretokenize/pre_tokenizer.h"

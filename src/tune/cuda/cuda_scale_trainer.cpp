@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "device/cuda/memory.h"
 #include "models/forward.h"
 #include "tune/adamw.h"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/file_descriptor.h"
 #include "models/renamed_source.h"
 #include "tune/block_layers.h"
@@ -153,16 +154,16 @@ models::Model with_layers(const models::Model& model, const KeptLayers& layers) 
     stacks.push_back(keep_blocks(result.network.decoder, layers.decoder));
   }
   if (network.has_encoder() && network.has_decoder()) {
-    set_layers(result.config_json, {"encoder_layers", "num_hidden_layers"}, encoder_layers,
+    set_layers(*result.config_json, {"encoder_layers", "num_hidden_layers"}, encoder_layers,
                std::ssize(layers.encoder));
-    set_layers(result.config_json, {"decoder_layers"}, decoder_layers, std::ssize(layers.decoder));
+    set_layers(*result.config_json, {"decoder_layers"}, decoder_layers, std::ssize(layers.decoder));
   } else {
-    set_layers(result.config_json, {"num_hidden_layers", "n_layers", "n_layer"},
+    set_layers(*result.config_json, {"num_hidden_layers", "n_layers", "n_layer"},
                encoder_layers + decoder_layers,
                std::ssize(layers.encoder) + std::ssize(layers.decoder));
   }
-  if (const auto types = result.config_json.find("layer_types");
-      !network.has_encoder() && types != result.config_json.end() && types->is_array()) {
+  if (const auto types = result.config_json->find("layer_types");
+      !network.has_encoder() && types != result.config_json->end() && types->is_array()) {
     while (types->size() > layers.decoder.size()) {
       types->erase(types->size() - 1);  // all are alike
     }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/encoder.h"
 #include "engine/text_to_text.h"
 #include "io/temporary_folder_for_tests.h"
@@ -47,7 +48,7 @@ TEST(FewerLayers, MakeTheModelOfTheseBlocks) {
   other->network.encoder.blocks = {model->network.encoder.blocks[1]};
   EXPECT_EQ(labels_of(reduced, texts), labels_of(other, texts));
   EXPECT_NE(labels_of(reduced, texts), labels_of(model, texts));
-  EXPECT_EQ(reduced->config_json["num_hidden_layers"], 1);
+  EXPECT_EQ((*reduced->config_json)["num_hidden_layers"], 1);
   EXPECT_EQ(reduced->network.config.layers, 1);
 
   std::size_t of_layers = 0;
@@ -128,9 +129,9 @@ TEST(FewerLayers, MakeTheEncoderDecoderOfTheseBlocks) {
   other->network.decoder.blocks = {blocks[0], blocks[2]};
   EXPECT_EQ(written_of(reduced, texts), written_of(other, texts));
   EXPECT_NE(written_of(reduced, texts), written_of(model, texts));
-  EXPECT_EQ(reduced->config_json["encoder_layers"], 1);
-  EXPECT_EQ(reduced->config_json["num_hidden_layers"], 1);
-  EXPECT_EQ(reduced->config_json["decoder_layers"], 2);
+  EXPECT_EQ((*reduced->config_json)["encoder_layers"], 1);
+  EXPECT_EQ((*reduced->config_json)["num_hidden_layers"], 1);
+  EXPECT_EQ((*reduced->config_json)["decoder_layers"], 2);
   EXPECT_EQ(reduced->network.config.layers, 2);
   EXPECT_EQ(reduced->network.config.windows.size(), 2U);
   EXPECT_EQ(layers_of(reduced->network), "1-2");

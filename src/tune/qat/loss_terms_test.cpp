@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/json_file.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/attention_scores.h"

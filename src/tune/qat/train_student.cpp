@@ -13,6 +13,7 @@
 #include "compress/pipeline/quantize_job.h"
 #include "core/byte_size.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "tune/activation_bytes.h"
 #include "tune/learning_rate.h"
 #include "tune/loss_curve.h"

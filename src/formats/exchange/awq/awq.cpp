@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/awq/awq_words.h"
 #include "formats/exchange/config_fields.h"
 #include "formats/exchange/integer_grid.h"

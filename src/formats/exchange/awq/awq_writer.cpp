@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "formats/exchange/awq/awq.h"
 #include "formats/exchange/awq/awq_words.h"
 #include "formats/exchange/integer_grid.h"

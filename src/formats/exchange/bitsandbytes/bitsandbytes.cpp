@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/codebooks.h"
 #include "formats/exchange/bitsandbytes/block_scales.h"
 #include "formats/exchange/stored_scales.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "formats/exchange/exchange.h"
 #include "formats/fp8/fp8_codes.h"
 

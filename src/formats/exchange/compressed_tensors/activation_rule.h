@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/activation.h"
 
 namespace nibble::formats::exchange {

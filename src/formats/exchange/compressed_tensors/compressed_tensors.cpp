@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/compressed_tensors/layer_readers.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/stored_scales.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "formats/exchange/compressed_tensors/compressed_tensors.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/row_ranges.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/config_fields.h"
 
 namespace nibble::formats::exchange {

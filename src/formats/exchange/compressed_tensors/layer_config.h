@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "formats/exchange/compressed_tensors/activation_rule.h"
 
 namespace nibble::formats::exchange {

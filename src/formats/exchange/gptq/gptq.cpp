@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/gptq/gptq_config.h"
 #include "formats/exchange/group_order.h"
 #include "formats/exchange/integer_grid.h"

@@ -1,6 +1,7 @@
 #include "formats/exchange/gptq/gptq_config.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/config_fields.h"
 
 namespace nibble::formats::exchange {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/json.h"
+#include "core/json_type.h"
 
 namespace nibble::formats::exchange {
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "formats/exchange/gptq/gptq.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/row_ranges.h"

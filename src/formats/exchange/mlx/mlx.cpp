@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/exchange/affine_groups.h"
 #include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"

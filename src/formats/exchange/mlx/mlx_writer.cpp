@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/json.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/mlx/mlx.h"
 #include "formats/exchange/row_ranges.h"

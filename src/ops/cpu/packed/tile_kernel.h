@@ -92,7 +92,7 @@ template <class Source>
 constexpr bool kMayBeInBlocks = !Source::kStoredAs.two_of_four;
 template <class Source>
 constexpr bool kMayHaveMinima =
-    kMayBeInBlocks<Source> && Source::kStoredAs.kind == CodeKind::kInteger;
+    kMayBeInBlocks<Source>&& Source::kStoredAs.kind == CodeKind::kInteger;
 
 /// What stands beside the codes of a weight in blocks: asked for each group, or known to the loops,
 /// which then lose no time over it.

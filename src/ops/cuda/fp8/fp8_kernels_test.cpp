@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "ops/cuda/linear/linear_kernels.h"
 
 namespace nibble::ops::cuda {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_type.h"
 #include "device/cuda_devices.h"
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/schedules/linear_shape.h"
