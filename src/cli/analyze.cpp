@@ -1,9 +1,9 @@
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "cli/analysis_report.h"
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -23,21 +23,21 @@ class Analyze final : public ModelCommand {
   Analyze() { device_.activations = "float"; }
 
   void add_model_options(CLI::App& app) override {
-    app.add_option("quantized", quantized_, "The same model, quantized, to be seen beside it");
+    add_option(app, "quantized", quantized_, "The same model, quantized, to be seen beside it");
     opens_model(quantized_);
-    app.add_option("--text", text_,
-                   "Text (UTF-8): a file, a pipe, or - for standard input. For encoders a text, or "
-                   "two divided by a tab, a line; for encoder-decoders a source, a tab, and its "
-                   "target a line")
+    add_option(app, "--text", text_,
+               "Text (UTF-8): a file, a pipe, or - for standard input. For encoders a text, or "
+               "two divided by a tab, a line; for encoder-decoders a source, a tab, and its "
+               "target a line")
         ->required();
-    app.add_option("--seq-len", options_.seq_len,
-                   "Tokens of a window, or the most of a line (default: what the model was made "
-                   "for)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--html", html_, "Write a page instead");
-    app.add_flag("--wide", wide_, "Print all columns, however wide the terminal is");
+    add_option(app, "--seq-len", options_.seq_len,
+               "Tokens of a window, or the most of a line (default: what the model was made "
+               "for)")
+        ->positive();
+    add_option(app, "--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
+        ->positive();
+    add_option(app, "--html", html_, "Write a page instead");
+    add_flag(app, "--wide", wide_, "Print all columns, however wide the terminal is");
     device_.add_kernels(app);
   }
 

@@ -1,8 +1,7 @@
-#include <CLI/CLI.hpp>
-
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/encoder_bench.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -18,24 +17,24 @@ class Bench final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
     decoding_ = {
-        app.add_option("--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
-            ->check(CLI::NonNegativeNumber)
+        add_option(app, "--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
+            ->not_negative()
             ->capture_default_str(),
-        app.add_option("--tg", options_.decode_tokens, "Tokens to generate (0: no decode rows)")
-            ->check(CLI::NonNegativeNumber)
+        add_option(app, "--tg", options_.decode_tokens, "Tokens to generate (0: no decode rows)")
+            ->not_negative()
             ->capture_default_str(),
-        app.add_option("--depth", options_.depth,
-                       "Tokens already in the context when decoding starts")
-            ->check(CLI::NonNegativeNumber)
+        add_option(app, "--depth", options_.depth,
+                   "Tokens already in the context when decoding starts")
+            ->not_negative()
             ->capture_default_str()};
-    app.add_option("--batch", options_.batches,
-                   "Sequences that decode together, or texts that an encoder reads together")
+    add_option(app, "--batch", options_.batches,
+               "Sequences that decode together, or texts that an encoder reads together")
         ->delimiter(',')
         ->capture_default_str();
     encoding_.add(app);
-    app.add_option("--repeats", options_.repeats,
-                   "Repeats of each row; the median counts (an encoder's are more, for half a "
-                   "second)")
+    add_option(app, "--repeats", options_.repeats,
+               "Repeats of each row; the median counts (an encoder's are more, for half a "
+               "second)")
         ->capture_default_str();
     lora_.add(app);
     strategy_.add(app);
@@ -65,7 +64,7 @@ class Bench final : public ModelCommand {
 
  private:
   void run_encoder(const models::Model& opened, const engine::RunnerOptions& runner_options) {
-    for (const CLI::Option* option : decoding_) {
+    for (const Option& option : decoding_) {
       core::require(option->count() == 0, core::ErrorKind::kUsage,
                     "{} is for models that continue texts; an encoder takes --batch and --seq",
                     core::printable(option->get_name()));
@@ -187,7 +186,7 @@ class Bench final : public ModelCommand {
   StrategyOptions strategy_;
   EncoderBenchOptions encoding_;
   eval::ThroughputOptions options_;
-  std::vector<const CLI::Option*> decoding_;
+  std::vector<Option> decoding_;
 };
 
 }  // namespace

@@ -17,42 +17,42 @@ class BenchServe final : public Command {
  public:
   void add_options(CLI::App& app) override {
     load_test::Workload& workload = load_.workload;
-    app.add_option("url", load_.url, "A server that speaks OpenAI's completions API")->required();
-    app.add_option("--api-key", load_.api_key, "Key of the server")->envname("NIBBLE_API_KEY");
-    app.add_option("--model", load_.model, "Model to ask for (default: the first one)");
-    app.add_option("--requests,--num-prompts", workload.requests, "Requests in all")
-        ->check(CLI::Range(1, 1'000'000))
+    add_option(app, "url", load_.url, "A server that speaks OpenAI's completions API")->required();
+    add_option(app, "--api-key", load_.api_key, "Key of the server")->envname("NIBBLE_API_KEY");
+    add_option(app, "--model", load_.model, "Model to ask for (default: the first one)");
+    add_option(app, "--requests,--num-prompts", workload.requests, "Requests in all")
+        ->in_range(1, 1'000'000)
         ->capture_default_str();
-    app.add_option("--concurrency,--max-concurrency", load_.concurrency,
-                   "Requests at a time (with --rate: no bound unless given)")
-        ->check(CLI::Range(1, 100'000));
-    app.add_option("--rate,--request-rate", workload.rate,
-                   "Requests per second, arriving by Poisson; without it a new one is sent when "
-                   "one ends")
-        ->check(CLI::PositiveNumber);
+    add_option(app, "--concurrency,--max-concurrency", load_.concurrency,
+               "Requests at a time (with --rate: no bound unless given)")
+        ->in_range(1, 100'000);
+    add_option(app, "--rate,--request-rate", workload.rate,
+               "Requests per second, arriving by Poisson; without it a new one is sent when "
+               "one ends")
+        ->positive();
     app.add_option("--lengths", workload.lengths,
                    "fixed: --input-len and --output-len; atom: those of Atom's evaluation")
         ->transform(CLI::CheckedTransformer(std::map<std::string, load_test::Workload::Lengths>{
             {"fixed", load_test::Workload::Lengths::kFixed},
             {"atom", load_test::Workload::Lengths::kAtom}}))
         ->default_str("fixed");
-    app.add_option("--input-len", workload.prompt_tokens, "Tokens of a prompt")
-        ->check(CLI::PositiveNumber)
+    add_option(app, "--input-len", workload.prompt_tokens, "Tokens of a prompt")
+        ->positive()
         ->capture_default_str();
-    app.add_option("--output-len", workload.output_tokens, "Tokens of an answer")
-        ->check(CLI::PositiveNumber)
+    add_option(app, "--output-len", workload.output_tokens, "Tokens of an answer")
+        ->positive()
         ->capture_default_str();
-    app.add_option("--longest", workload.longest,
-                   "Tokens of a prompt and its answer at the most (with --lengths atom)")
-        ->check(CLI::Range(4, 1 << 20))
+    add_option(app, "--longest", workload.longest,
+               "Tokens of a prompt and its answer at the most (with --lengths atom)")
+        ->in_range(4, 1 << 20)
         ->capture_default_str();
-    app.add_option("--cancel-share", load_.cancel_share,
-                   "Share of the requests that is given up at a random time")
-        ->check(CLI::Range(0.0, 1.0));
-    app.add_option("--seed", workload.seed, "Seed of the load")->capture_default_str();
-    app.add_option("--goodput", goals_,
-                   "What a good request keeps, in ms: ttft:MS, tpot:MS, e2el:MS (may be repeated)");
-    app.add_option("--html", html_, "Write the figures and charts to this page");
+    add_option(app, "--cancel-share", load_.cancel_share,
+               "Share of the requests that is given up at a random time")
+        ->in_range(0.0, 1.0);
+    add_option(app, "--seed", workload.seed, "Seed of the load")->capture_default_str();
+    add_option(app, "--goodput", goals_,
+               "What a good request keeps, in ms: ttft:MS, tpot:MS, e2el:MS (may be repeated)");
+    add_option(app, "--html", html_, "Write the figures and charts to this page");
   }
 
   void run() override {

@@ -1,12 +1,12 @@
 #include <ctime>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/grammar_options.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sampling_options.h"
@@ -26,12 +26,12 @@ constexpr std::int64_t kMaxTemplateBytes = 1 << 22;
 class Chat final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--system", system_, "System message");
-    app.add_option("--template", template_file_,
-                   "Jinja file to use instead of the model's own template");
-    app.add_option("-n,--max-tokens", max_tokens_, "Tokens of an answer at the most")
+    add_option(app, "--system", system_, "System message");
+    add_option(app, "--template", template_file_,
+               "Jinja file to use instead of the model's own template");
+    add_option(app, "-n,--max-tokens", max_tokens_, "Tokens of an answer at the most")
         ->capture_default_str();
-    app.add_option("--context", engine_.context, "Tokens of the whole conversation");
+    add_option(app, "--context", engine_.context, "Tokens of the whole conversation");
     sampling_arguments_.add(app);
     draft_.add(app);
     grammar_options_.add(app);

@@ -1,6 +1,5 @@
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/strategy_options.h"

@@ -1,8 +1,7 @@
 #include "cli/command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/hub_model.h"
+#include "cli/option.h"
 #include "cli/ranks.h"
 
 namespace nibble::cli {
@@ -21,7 +20,7 @@ void Command::start() {
 }
 
 void ModelCommand::add_options(CLI::App& app) {
-  app.add_option("model", model_, models_)->required();
+  add_option(app, "model", model_, models_)->required();
   opens_model(model_);
   add_model_options(app);
 }

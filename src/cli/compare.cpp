@@ -1,11 +1,11 @@
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/damage_report.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -23,37 +23,37 @@ namespace {
 class Compare final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--recipes", recipes_, "Presets or .json files, separated by commas")
+    add_option(app, "--recipes", recipes_, "Presets or .json files, separated by commas")
         ->required()
         ->delimiter(',');
-    app.add_option("--text", text_,
-                   "Text to measure perplexity on: a file, a pipe, or - for standard input")
+    add_option(app, "--text", text_,
+               "Text to measure perplexity on: a file, a pipe, or - for standard input")
         ->required();
     compress::CalibrationOptions& calibration = options_.pipeline.calibration;
-    app.add_option("--calib", calib_, kCalibrationHelp);
-    app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
-    app.add_option("--calib-seq-len", calibration.seq_len, "Tokens of a calibration window")
+    add_option(app, "--calib", calib_, kCalibrationHelp);
+    add_option(app, "--samples", calibration.samples, "Calibration windows")->capture_default_str();
+    add_option(app, "--calib-seq-len", calibration.seq_len, "Tokens of a calibration window")
         ->capture_default_str();
-    app.add_option("--memory", memory_, kMemoryHelp);
-    app.add_option("--seed", calibration.seed, "For text that the model writes itself")
+    add_option(app, "--memory", memory_, kMemoryHelp);
+    add_option(app, "--seed", calibration.seed, "For text that the model writes itself")
         ->capture_default_str();
-    app.add_option("--seq-len", options_.perplexity.seq_len, "Tokens of an evaluation window")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--max-tokens", options_.perplexity.max_tokens,
-                   "Use only the first tokens of the text")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--pp", options_.throughput.prefill_tokens,
-                   "Prompt tokens of the speed measurement");
-    app.add_option("--tg", options_.throughput.decode_tokens,
-                   "Generated tokens of the speed measurement");
-    app.add_option("--layers", layers_, "Also list this many layers with the largest error")
-        ->check(CLI::NonNegativeNumber);
-    app.add_flag("--wide", wide_,
-                 "Show all columns of the table, not only those that fit the terminal (or 100 "
-                 "columns where the output is none)");
-    app.add_option("--html", html_, "Also write a page with the table and drawings");
-    app.add_option("--plot", plot_,
-                   "Also write the drawing of size against perplexity, as an SVG file");
+    add_option(app, "--seq-len", options_.perplexity.seq_len, "Tokens of an evaluation window")
+        ->positive();
+    add_option(app, "--max-tokens", options_.perplexity.max_tokens,
+               "Use only the first tokens of the text")
+        ->positive();
+    add_option(app, "--pp", options_.throughput.prefill_tokens,
+               "Prompt tokens of the speed measurement");
+    add_option(app, "--tg", options_.throughput.decode_tokens,
+               "Generated tokens of the speed measurement");
+    add_option(app, "--layers", layers_, "Also list this many layers with the largest error")
+        ->not_negative();
+    add_flag(app, "--wide", wide_,
+             "Show all columns of the table, not only those that fit the terminal (or 100 "
+             "columns where the output is none)");
+    add_option(app, "--html", html_, "Also write a page with the table and drawings");
+    add_option(app, "--plot", plot_,
+               "Also write the drawing of size against perplexity, as an SVG file");
     lora_.add(app);
     device_.add(app);
   }

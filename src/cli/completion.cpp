@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/option_text.h"
 #include "compress/recipe/recipe.h"
 

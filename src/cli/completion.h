@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "cli/option.h"
 
 namespace nibble::cli {
 

@@ -1,8 +1,7 @@
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/conversion_report.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -18,16 +17,16 @@ namespace {
 class Convert final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--to", to_,
-                   "gguf (llama.cpp), gptq, awq, compressed-tensors (vLLM, transformers), mlx "
-                   "(mlx-lm), or hf (plain float tensors, transformers)")
+    add_option(app, "--to", to_,
+               "gguf (llama.cpp), gptq, awq, compressed-tensors (vLLM, transformers), mlx "
+               "(mlx-lm), or hf (plain float tensors, transformers)")
         ->required()
-        ->check(CLI::IsMember({"gguf", "gptq", "awq", "compressed-tensors", "hf", "mlx"}));
-    app.add_option("-o,--output", output_, "Folder (gguf: file) to write; must not exist")
+        ->one_of({"gguf", "gptq", "awq", "compressed-tensors", "hf", "mlx"});
+    add_option(app, "-o,--output", output_, "Folder (gguf: file) to write; must not exist")
         ->required();
-    app.add_option("--scheme", scheme_,
-                   "What layers become, where it is not what comes nearest to them: int4-sym-g128, "
-                   "f16, ... (gguf: also its types: Q4_K, IQ4_NL, Q5_1, MXFP4, ...)");
+    add_option(app, "--scheme", scheme_,
+               "What layers become, where it is not what comes nearest to them: int4-sym-g128, "
+               "f16, ... (gguf: also its types: Q4_K, IQ4_NL, Q5_1, MXFP4, ...)");
     add_threads(app, options_.threads);
   }
 

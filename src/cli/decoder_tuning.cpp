@@ -1,36 +1,35 @@
 #include "cli/decoder_tuning.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "tune/tune_model.h"
 
 namespace nibble::cli {
 
 void DecoderTuning::add(CLI::App& app) {
-  app.add_option("--teacher", teacher_, "The float model that MODEL was made from");
-  app.add_option("--e2e-epochs", options_.model.epochs, "Times that e2e-oqp reads the text")
-      ->check(CLI::PositiveNumber)
+  add_option(app, "--teacher", teacher_, "The float model that MODEL was made from");
+  add_option(app, "--e2e-epochs", options_.model.epochs, "Times that e2e-oqp reads the text")
+      ->positive()
       ->capture_default_str();
-  app.add_option("--scale-lr", scale_rate_,
-                 "Learning rate of the logarithms of scales in bqpo: a step's share of a scale")
-      ->check(CLI::NonNegativeNumber)
+  add_option(app, "--scale-lr", scale_rate_,
+             "Learning rate of the logarithms of scales in bqpo: a step's share of a scale")
+      ->not_negative()
       ->capture_default_str();
-  app.add_option("--e2e-lr", options_.model.learning_rate, "The same in e2e-oqp")
-      ->check(CLI::PositiveNumber)
+  add_option(app, "--e2e-lr", options_.model.learning_rate, "The same in e2e-oqp")
+      ->positive()
       ->capture_default_str();
-  app.add_option("--zero-lr", zero_rate_,
-                 "Learning rate of zero points in both, in steps of codes; 0: they stay")
-      ->check(CLI::NonNegativeNumber)
+  add_option(app, "--zero-lr", zero_rate_,
+             "Learning rate of zero points in both, in steps of codes; 0: they stay")
+      ->not_negative()
       ->capture_default_str();
-  app.add_option("--loss", loss_,
-                 "What e2e-oqp learns: labels (the text's next tokens), logits (what the teacher "
-                 "gives them), or mixed")
-      ->check(CLI::IsMember({"labels", "logits", "mixed"}))
+  add_option(app, "--loss", loss_,
+             "What e2e-oqp learns: labels (the text's next tokens), logits (what the teacher "
+             "gives them), or mixed")
+      ->one_of({"labels", "logits", "mixed"})
       ->capture_default_str();
-  app.add_option("--patience", options_.patience,
-                 "Epochs without a gain after which bqpo leaves a block")
-      ->check(CLI::PositiveNumber)
+  add_option(app, "--patience", options_.patience,
+             "Epochs without a gain after which bqpo leaves a block")
+      ->positive()
       ->capture_default_str();
 }
 

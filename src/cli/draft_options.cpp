@@ -2,6 +2,7 @@
 
 #include "cli/hub_model.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "engine/model_drafts.h"
 #include "engine/ngram_drafts.h"
@@ -10,11 +11,11 @@
 namespace nibble::cli {
 
 void DraftOptions::add(CLI::App& app) {
-  app.add_option("--draft", source_,
-                 "Speculative decoding: a small model of the same vocabulary that guesses the next "
-                 "tokens, or 'ngram' to guess from the text itself; the tokens stay the same");
-  app.add_option("--draft-tokens", most_, "Tokens to guess in one step at the most")
-      ->check(CLI::Range(1, 32))
+  add_option(app, "--draft", source_,
+             "Speculative decoding: a small model of the same vocabulary that guesses the next "
+             "tokens, or 'ngram' to guess from the text itself; the tokens stay the same");
+  add_option(app, "--draft-tokens", most_, "Tokens to guess in one step at the most")
+      ->in_range(1, 32)
       ->capture_default_str();
 }
 

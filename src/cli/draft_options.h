@@ -4,8 +4,7 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "engine/drafts.h"
 #include "engine/runner.h"
 

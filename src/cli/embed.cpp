@@ -1,7 +1,6 @@
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/npy_file.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/strategy_options.h"
@@ -67,13 +66,13 @@ class Embed final : public ModelCommand {
 
   void add_model_options(CLI::App& app) override {
     texts_.add(app);
-    app.add_option("-o,--output", output_, "Write a NumPy file (.npy) instead, of float32");
-    app.add_option("--pooling", pooling_,
-                   "What becomes of an encoder's tokens: first, mean or max (default: what the "
-                   "model says, or else mean)")
-        ->check(CLI::IsMember({"first", "mean", "max"}));
-    app.add_flag("--normalize", normalize_,
-                 "Scale embeddings to length 1, also where the model does not say so");
+    add_option(app, "-o,--output", output_, "Write a NumPy file (.npy) instead, of float32");
+    add_option(app, "--pooling", pooling_,
+               "What becomes of an encoder's tokens: first, mean or max (default: what the "
+               "model says, or else mean)")
+        ->one_of({"first", "mean", "max"});
+    add_flag(app, "--normalize", normalize_,
+             "Scale embeddings to length 1, also where the model does not say so");
     strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);

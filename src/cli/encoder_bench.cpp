@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/bench_report.h"
+#include "cli/option.h"
 #include "cli/output.h"
 #include "core/error.h"
 #include "core/json.h"
@@ -34,12 +35,12 @@ eval::EncoderShape parse_shape(const std::string& word, std::string_view option)
 }
 
 void EncoderBenchOptions::add(CLI::App& app) {
-  lengths_ = app.add_option("--seq", lengths, "Tokens of each text that an encoder reads")
+  lengths_ = add_option(app, "--seq", lengths, "Tokens of each text that an encoder reads")
                  ->delimiter(',')
                  ->capture_default_str();
-  shapes_ = app.add_option("--shapes", shapes,
-                           "Pairs of --batch and --seq for encoders: 1x32,8x128 (default: all of "
-                           "both)")
+  shapes_ = add_option(app, "--shapes", shapes,
+                       "Pairs of --batch and --seq for encoders: 1x32,8x128 (default: all of "
+                       "both)")
                 ->delimiter(',');
 }
 

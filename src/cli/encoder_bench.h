@@ -4,8 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "core/json_type.h"
 #include "eval/encoder_throughput.h"
 
@@ -25,8 +24,8 @@ struct EncoderBenchOptions {
   std::vector<eval::EncoderShape> all(const std::vector<std::int64_t>& batches) const;
 
  private:
-  const CLI::Option* lengths_ = nullptr;
-  const CLI::Option* shapes_ = nullptr;
+  Option lengths_;
+  Option shapes_;
 };
 
 /// The rows as a table, and as what is in "rows" of the JSON object.

@@ -1,10 +1,9 @@
 #include <cmath>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/damage_report.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -22,17 +21,18 @@ namespace {
 class Eval final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--text", text_, "Text (UTF-8): a file, a pipe, or - for standard input")
+    add_option(app, "--text", text_, "Text (UTF-8): a file, a pipe, or - for standard input")
         ->required();
-    app.add_option("--seq-len", options_.seq_len,
-                   "Tokens of a window (default: what the model was made for)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--reference", reference_, "Model to compare the predictions with");
+    add_option(app, "--seq-len", options_.seq_len,
+               "Tokens of a window (default: what the model was made for)")
+        ->positive();
+    add_option(app, "--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
+        ->positive();
+    add_option(app, "--reference", reference_, "Model to compare the predictions with");
     opens_model(reference_);
-    app.add_option("--max-perplexity", max_perplexity_, "Exit with 7 when the perplexity is larger")
-        ->check(CLI::PositiveNumber);
+    add_option(app, "--max-perplexity", max_perplexity_,
+               "Exit with 7 when the perplexity is larger")
+        ->positive();
     lora_.add(app);
     strategy_.add(app);
     device_.add(app);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/strategy_options.h"
@@ -18,12 +17,12 @@ namespace {
 class Explain final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--layer", options_.layer, "Only the layer of this name");
-    app.add_option("--tokens", options_.tokens, "Numbers of tokens in a step")
+    add_option(app, "--layer", options_.layer, "Only the layer of this name");
+    add_option(app, "--tokens", options_.tokens, "Numbers of tokens in a step")
         ->delimiter(',')
         ->capture_default_str();
-    app.add_flag("--measure", options_.measure,
-                 "On a CPU: time the kernels that are taken, and keep that in ~/.cache/nibble");
+    add_flag(app, "--measure", options_.measure,
+             "On a CPU: time the kernels that are taken, and keep that in ~/.cache/nibble");
     strategy_.add(app);
     device_.add_kernels(app);
   }

@@ -1,5 +1,6 @@
 #include "cli/grammar_options.h"
 
+#include "cli/option.h"
 #include "core/error.h"
 #include "core/ordered_json.h"
 #include "io/text_file.h"
@@ -15,13 +16,13 @@ constexpr std::int64_t kMaxGrammarBytes = 1 << 20;
 }  // namespace
 
 void GrammarOptions::add(CLI::App& app) {
-  auto* group = app.add_option_group("Constrained text", "what the text must be, one of");
-  group->add_option("--grammar", grammar_, "A grammar in GBNF");
-  group->add_option("--grammar-file", grammar_file_, "The same, from a file");
-  group->add_option("-j,--json-schema", schema_, "A JSON schema ({} for any value)");
-  group->add_option("--json-schema-file", schema_file_, "The same, from a file");
-  group->add_option("--regex", regex_, "A regular expression that matches all of it");
-  group->require_option(0, 1);
+  CLI::App& group = add_group(app, "Constrained text", "what the text must be, one of");
+  add_option(group, "--grammar", grammar_, "A grammar in GBNF");
+  add_option(group, "--grammar-file", grammar_file_, "The same, from a file");
+  add_option(group, "-j,--json-schema", schema_, "A JSON schema ({} for any value)");
+  add_option(group, "--json-schema-file", schema_file_, "The same, from a file");
+  add_option(group, "--regex", regex_, "A regular expression that matches all of it");
+  allow_one(group);
 }
 
 std::shared_ptr<const text::Grammar> GrammarOptions::open() const {

@@ -3,8 +3,7 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "text/grammar/grammar.h"
 
 namespace nibble::cli {

@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/layer_report.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -22,21 +21,23 @@ namespace {
 class Inspect final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("tensor", tensor_, "A layer or tensor, to see its statistics");
-    auto* layer = app.add_option("--layer", layer_, "A layer, to see its weights and codes");
+    add_option(app, "tensor", tensor_, "A layer or tensor, to see its statistics");
+    const Option layer =
+        add_option(app, "--layer", layer_, "A layer, to see its weights and codes");
     layer->excludes("tensor");
-    auto* text = app.add_option("--text", text_, "Also what the layer reads on this text");
+    const Option text = add_option(app, "--text", text_, "Also what the layer reads on this text");
     text->needs(layer);
-    app.add_option("--seq-len", activations_.seq_len,
-                   "Tokens of a window (default: what the model was made for)")
-        ->check(CLI::PositiveNumber)
+    add_option(app, "--seq-len", activations_.seq_len,
+               "Tokens of a window (default: what the model was made for)")
+        ->positive()
         ->needs(text);
-    app.add_option("--max-tokens", activations_.max_tokens, "Use only the first tokens of the text")
-        ->check(CLI::PositiveNumber)
+    add_option(app, "--max-tokens", activations_.max_tokens,
+               "Use only the first tokens of the text")
+        ->positive()
         ->needs(text)
         ->capture_default_str();
     add_threads(app, activations_.threads);
-    app.add_option("--html", html_, "Write a page instead");
+    add_option(app, "--html", html_, "Write a page instead");
   }
 
   void run() override {

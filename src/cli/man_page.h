@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
+#include "cli/option.h"
 
 namespace nibble::cli {
 

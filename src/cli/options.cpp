@@ -44,18 +44,18 @@ engine::ScheduleSource schedule_source(const std::string& said) {
 }
 
 void CommonOptions::add(CLI::App& app, JsonOutput with_json) {
-  app.add_flag("-q,--quiet", quiet, "No progress, errors only");
-  app.add_flag("-v,--verbose", verbose, "Say more about what is done");
+  add_flag(app, "-q,--quiet", quiet, "No progress, errors only");
+  add_flag(app, "-v,--verbose", verbose, "Say more about what is done");
   if (with_json == JsonOutput::kYes) {
-    app.add_flag("--json", json, "Print one JSON object on stdout and nothing else");
+    add_flag(app, "--json", json, "Print one JSON object on stdout and nothing else");
   }
 }
 
 void add_threads(CLI::App& app, int& threads) {
-  app.add_option_function<int>(
-         "--threads", [&threads](int asked) { threads = core::usable_threads(asked); },
-         "CPU threads, no more than there are CPUs (0: one for each core)")
-      ->check(CLI::Range(0, 4096));
+  Option(app.add_option_function<int>(
+             "--threads", [&threads](int asked) { threads = core::usable_threads(asked); },
+             "CPU threads, no more than there are CPUs (0: one for each core)"))
+      ->in_range(0, 4096);
 }
 
 DeviceOptions DeviceOptions::exact() {
@@ -66,39 +66,38 @@ DeviceOptions DeviceOptions::exact() {
 
 void DeviceOptions::add(CLI::App& app) {
   add_kernels(app);
-  app.add_flag("--pin", pin, "Keep each thread on a core of its own");
-  app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
+  add_flag(app, "--pin", pin, "Keep each thread on a core of its own");
+  add_option(app, "--numa", numa, "Memory nodes: none, interleave or isolate")
       ->check(parsed_by(core::parse_numa))
       ->capture_default_str();
-  app.add_option("--kv-type", kv_type,
-                 "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
+  add_option(app, "--kv-type", kv_type,
+             "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
       ->check(parsed_by(ops::parse_kv_types))
       ->capture_default_str();
 }
 
 void DeviceOptions::add_kernels(CLI::App& app) {
   add_threads(app, threads);
-  app.add_option("--device", device,
-                 "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+  add_option(app, "--device", device,
+             "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
       ->check(parsed_by(device::parse_place))
       ->capture_default_str();
-  app.add_option("--activations", activations,
-                 "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, "
-                 "slow; on a "
-                 "GPU of 16-bit layers)")
+  add_option(app, "--activations", activations,
+             "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, "
+             "slow; on a "
+             "GPU of 16-bit layers)")
       ->check(parsed_by(ops::parse_activations))
       ->capture_default_str();
-  app.add_option(
-      "--schedules", schedules,
-      "With --device cuda: file of nibble tune-kernels, or none (default: the GPU's file "
-      "in ~/.cache/nibble, if it is there)");
+  add_option(app, "--schedules", schedules,
+             "With --device cuda: file of nibble tune-kernels, or none (default: the GPU's file "
+             "in ~/.cache/nibble, if it is there)");
   quiet_ = app.get_option_no_throw("--quiet");
 }
 
 void DeviceOptions::add_packed(CLI::App& app) {
-  app.add_option("--packed", packed,
-                 "File of nibble pack to map (default: cpu-tiles.nibble in the model's folder, if "
-                 "it is there)");
+  add_option(app, "--packed", packed,
+             "File of nibble pack to map (default: cpu-tiles.nibble in the model's folder, if "
+             "it is there)");
 }
 
 engine::RunnerOptions DeviceOptions::runner(const std::string& model) const {
@@ -110,8 +109,9 @@ engine::RunnerOptions DeviceOptions::runner(const std::string& model) const {
 }
 
 void LoraOptions::add(CLI::App& app) {
-  auto* lora = app.add_option("--lora", folder, "Folder of a PEFT LoRA adapter to run beside it");
-  app.add_option("--lora-scale", scale, "Multiplies what the adapter adds")
+  const Option lora =
+      add_option(app, "--lora", folder, "Folder of a PEFT LoRA adapter to run beside it");
+  add_option(app, "--lora-scale", scale, "Multiplies what the adapter adds")
       ->needs(lora)
       ->capture_default_str();
 }

@@ -4,15 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "cli/option.h"
 #include "core/error.h"
 #include "engine/kernel_schedules.h"
 #include "engine/runner.h"
 #include "models/lora/lora_adapter.h"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-class Option;
-}  // namespace CLI
 
 namespace nibble::cli {
 

@@ -1,7 +1,6 @@
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -18,9 +17,9 @@ class Pack final : public ModelCommand {
   Pack() : ModelCommand("Model folder") {}
 
   void add_model_options(CLI::App& app) override {
-    app.add_option("-o,--output", output_,
-                   "File to write (default: cpu-tiles.nibble in the model's folder, where commands "
-                   "find it)");
+    add_option(app, "-o,--output", output_,
+               "File to write (default: cpu-tiles.nibble in the model's folder, where commands "
+               "find it)");
     add_threads(app, threads_);
   }
 

@@ -1,8 +1,7 @@
 #include "hub/pull.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
+#include "cli/option.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "core/json.h"
@@ -14,11 +13,11 @@ namespace {
 class Pull final : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("model", model_, "ORG/NAME, or ORG/NAME@REVISION")->required();
-    app.add_option("--revision", revision_, "Branch, tag or commit (default: main)");
-    app.add_option("--file", files_,
-                   "Fetch this file alone, a GGUF say (again for more; default: safetensors, "
-                   "configuration and tokenizer)");
+    add_option(app, "model", model_, "ORG/NAME, or ORG/NAME@REVISION")->required();
+    add_option(app, "--revision", revision_, "Branch, tag or commit (default: main)");
+    add_option(app, "--file", files_,
+               "Fetch this file alone, a GGUF say (again for more; default: safetensors, "
+               "configuration and tokenizer)");
   }
 
   void run() override {

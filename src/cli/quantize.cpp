@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/conversion_report.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/resume_notice.h"
@@ -34,48 +33,48 @@ std::vector<std::string> export_names() {
 class Quantize final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
-    app.add_option("--for", for_,
-                   "Write it for another program, with a recipe whose codes its files take over: "
-                   "vllm, llama.cpp (a GGUF file), transformers, mlx")
-        ->check(CLI::IsMember(export_names()));
-    app.add_option(
-        "--recipe", recipe_,
+    add_option(app, "-o,--output", output_, "Folder to write; must not exist")->required();
+    add_option(app, "--for", for_,
+               "Write it for another program, with a recipe whose codes its files take over: "
+               "vllm, llama.cpp (a GGUF file), transformers, mlx")
+        ->one_of(export_names());
+    add_option(
+        app, "--recipe", recipe_,
         "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")));
-    app.add_option("--quantize-parts", parts_,
-                   "Only these parts of each layer, the others stay float: qkv, out, mlp-in, "
-                   "mlp-out, by the recipe or each by its own type "
-                   "(qkv=w8a8,out=float,mlp-in=w4a8,mlp-out=w4a4)");
-    app.add_option("--batch", batch_, "With --recipe qbest: texts of a step");
-    app.add_option("--seq", seq_, "With --recipe qbest: tokens of each text");
-    app.add_option("--strategies", strategies_,
-                   "With --recipe qbest: file of nibble tune-strategy (default: strategies.json in "
-                   "~/.cache/nibble)");
+    add_option(app, "--quantize-parts", parts_,
+               "Only these parts of each layer, the others stay float: qkv, out, mlp-in, "
+               "mlp-out, by the recipe or each by its own type "
+               "(qkv=w8a8,out=float,mlp-in=w4a8,mlp-out=w4a4)");
+    add_option(app, "--batch", batch_, "With --recipe qbest: texts of a step");
+    add_option(app, "--seq", seq_, "With --recipe qbest: tokens of each text");
+    add_option(app, "--strategies", strategies_,
+               "With --recipe qbest: file of nibble tune-strategy (default: strategies.json in "
+               "~/.cache/nibble)");
     compress::CalibrationOptions& calibration = pipeline_.calibration;
-    app.add_option("--calib", calib_, kCalibrationHelp);
-    app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
-    app.add_option("--seq-len", calibration.seq_len, "Tokens of a calibration window")
+    add_option(app, "--calib", calib_, kCalibrationHelp);
+    add_option(app, "--samples", calibration.samples, "Calibration windows")->capture_default_str();
+    add_option(app, "--seq-len", calibration.seq_len, "Tokens of a calibration window")
         ->capture_default_str();
-    app.add_option("--seed", calibration.seed, "For text that the model writes itself")
+    add_option(app, "--seed", calibration.seed, "For text that the model writes itself")
         ->capture_default_str();
     add_threads(app, pipeline_.threads);
-    auto* bits = app.add_option("--target-bits", target_bits_,
-                                "Mix formats: at most this many bits per weight in the blocks");
-    app.add_option("--fit", fit_, "Mix formats: weights of at most this size in all (6GiB, 500MB)")
+    const Option bits = add_option(app, "--target-bits", target_bits_,
+                                   "Mix formats: at most this many bits per weight in the blocks");
+    add_option(app, "--fit", fit_, "Mix formats: weights of at most this size in all (6GiB, 500MB)")
         ->excludes(bits);
-    app.add_option("--output-scheme", output_scheme_,
-                   "Also round the output layer (lm_head), which otherwise stays in 16 bits, by "
-                   "this scheme (int8-sym-g32)");
-    app.add_option("--merge-lora", adapter_,
-                   "Folder of a PEFT LoRA adapter to merge into the weights first");
-    app.add_option("--memory", memory_, kMemoryHelp);
-    app.add_option("--damage", damage_,
-                   "What nibble compare --json wrote of this model, for the model card");
-    app.add_option("--device", device_,
-                   "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+    add_option(app, "--output-scheme", output_scheme_,
+               "Also round the output layer (lm_head), which otherwise stays in 16 bits, by "
+               "this scheme (int8-sym-g32)");
+    add_option(app, "--merge-lora", adapter_,
+               "Folder of a PEFT LoRA adapter to merge into the weights first");
+    add_option(app, "--memory", memory_, kMemoryHelp);
+    add_option(app, "--damage", damage_,
+               "What nibble compare --json wrote of this model, for the model card");
+    add_option(app, "--device", device_,
+               "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
-    app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
+    add_flag(app, "--resume", resume_, "Go on with an interrupted job for the same output");
   }
 
   void run() override {

@@ -1,6 +1,7 @@
 #include "cli/ranks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 

@@ -1,11 +1,11 @@
 #include <chrono>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/grammar_options.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -26,21 +26,21 @@ class Run final : public ModelCommand {
   void add_model_options(CLI::App& app) override {
     app_ = &app;
     prompt_option_ =
-        app.add_option("-p,--prompt", prompt_, "Text to continue; of an encoder-decoder: to read");
-    app.add_option("-f,--file", file_,
-                   "Read the prompt from a file or a pipe, or from standard input (-), as without "
-                   "any prompt; a line break at its end does not count")
+        add_option(app, "-p,--prompt", prompt_, "Text to continue; of an encoder-decoder: to read");
+    add_option(app, "-f,--file", file_,
+               "Read the prompt from a file or a pipe, or from standard input (-), as without "
+               "any prompt; a line break at its end does not count")
         ->excludes(prompt_option_);
     most_option_ =
-        app.add_option("-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
+        add_option(app, "-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
             ->capture_default_str();
-    app.add_option("--stop", request_.stop, "End before this text (may be repeated)");
-    app.add_flag("--ignore-eos", request_.ignore_end_tokens, "Go on past the model's end of text");
-    app.add_option("--context", engine_.context,
-                   "Tokens of prompt and completion (default: what the model was made for)");
-    app.add_option("--copies", copies_,
-                   "Generate the prompt this many times in one batch, with seeds from --seed up")
-        ->check(CLI::Range(1, 256));
+    add_option(app, "--stop", request_.stop, "End before this text (may be repeated)");
+    add_flag(app, "--ignore-eos", request_.ignore_end_tokens, "Go on past the model's end of text");
+    add_option(app, "--context", engine_.context,
+               "Tokens of prompt and completion (default: what the model was made for)");
+    add_option(app, "--copies", copies_,
+               "Generate the prompt this many times in one batch, with seeds from --seed up")
+        ->in_range(1, 256);
     sampling_.add(app);
     draft_.add(app);
     grammar_.add(app);
@@ -167,8 +167,8 @@ class Run final : public ModelCommand {
   GrammarOptions grammar_;
   WritingArguments writing_;
   const CLI::App* app_ = nullptr;
-  CLI::Option* most_option_ = nullptr;
-  CLI::Option* prompt_option_ = nullptr;
+  Option most_option_;
+  Option prompt_option_;
   std::string prompt_;
   std::string file_;
   int copies_ = 1;

@@ -2,8 +2,7 @@
 
 #include <chrono>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "cli/output.h"
 #include "core/json.h"
 #include "engine/language_codes.h"
@@ -45,7 +44,7 @@ text::ModelInput encode(const text::Tokenizer& tokenizer, const WritingCall& cal
 
 void refuse_decoder_options(const CLI::App& app) {
   for (const char* name : kDecoderOptions) {
-    core::require(app.get_option(name)->count() == 0, core::ErrorKind::kUsage,
+    core::require(option_of(app, name)->count() == 0, core::ErrorKind::kUsage,
                   "{} is for models that continue a prompt; leave it out for an encoder-decoder",
                   name);
   }

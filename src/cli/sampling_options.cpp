@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "cli/option.h"
 #include "core/error.h"
 
 namespace nibble::cli {
@@ -27,26 +28,27 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
 
 void SamplingArguments::add(CLI::App& app) {
   app_ = &app;
-  app.add_option("--temp", options_.temperature, "Temperature; 0 takes the most probable token")
+  add_option(app, "--temp", options_.temperature, "Temperature; 0 takes the most probable token")
       ->capture_default_str();
-  app.add_option("--top-k", options_.top_k, "Keep the k most probable tokens (0: all)")
+  add_option(app, "--top-k", options_.top_k, "Keep the k most probable tokens (0: all)")
       ->capture_default_str();
-  app.add_option("--top-p", options_.top_p, "Keep the most probable tokens up to this share")
+  add_option(app, "--top-p", options_.top_p, "Keep the most probable tokens up to this share")
       ->capture_default_str();
-  app.add_option("--min-p", options_.min_p, "Drop tokens below this share of the most probable one")
+  add_option(app, "--min-p", options_.min_p,
+             "Drop tokens below this share of the most probable one")
       ->capture_default_str();
-  app.add_option("--repeat-penalty,--repetition-penalty", options_.repetition_penalty,
-                 "Divide the logits of tokens that stand in the prompt or the text by this")
+  add_option(app, "--repeat-penalty,--repetition-penalty", options_.repetition_penalty,
+             "Divide the logits of tokens that stand in the prompt or the text by this")
       ->capture_default_str();
-  app.add_option("--presence-penalty", options_.presence_penalty,
-                 "Take this from the logits of tokens that stand in the text")
+  add_option(app, "--presence-penalty", options_.presence_penalty,
+             "Take this from the logits of tokens that stand in the text")
       ->capture_default_str();
-  app.add_option("--frequency-penalty", options_.frequency_penalty,
-                 "The same, for each time that they stand there")
+  add_option(app, "--frequency-penalty", options_.frequency_penalty,
+             "The same, for each time that they stand there")
       ->capture_default_str();
-  app.add_option("--logit-bias", biases_,
-                 "TOKEN:BIAS, added to the logit of a token id (may be repeated)");
-  app.add_option("--seed", options_.seed, "Seed of the draws")->capture_default_str();
+  add_option(app, "--logit-bias", biases_,
+             "TOKEN:BIAS, added to the logit of a token id (may be repeated)");
+  add_option(app, "--seed", options_.seed, "Seed of the draws")->capture_default_str();
 }
 
 engine::SamplingOptions SamplingArguments::options() const {
@@ -59,7 +61,7 @@ engine::SamplingOptions SamplingArguments::options() const {
 
 SaidDraws SamplingArguments::said() const {
   const auto said = [&](const char* name, auto value) {
-    return app_->get_option(name)->count() > 0 ? std::optional(value) : std::nullopt;
+    return option_of(*app_, name)->count() > 0 ? std::optional(value) : std::nullopt;
   };
   return {said("--temp", options_.temperature), said("--top-k", options_.top_k),
           said("--top-p", options_.top_p), said("--min-p", options_.min_p),

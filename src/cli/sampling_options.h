@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "engine/sampler.h"
 
 namespace nibble::cli {

@@ -2,7 +2,6 @@
 #include <ctime>
 #include <mutex>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/log_line.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -132,61 +132,59 @@ class Serve final : public ModelCommand {
   }
 
   void add_network_options(CLI::App& app) {
-    app.add_option("--host", host_, "Address to listen on")->capture_default_str();
-    app.add_option("--port", port_, "Port to listen on (0: any that is free)")
+    add_option(app, "--host", host_, "Address to listen on")->capture_default_str();
+    add_option(app, "--port", port_, "Port to listen on (0: any that is free)")
         ->capture_default_str();
-    app.add_option("--api-key", keys_,
-                   "Key that clients must send (again for more; others may see the words of a "
-                   "call: better --api-key-file or NIBBLE_API_KEY)");
-    app.add_option("--api-key-file", key_file_, "File with such keys, one a line");
-    app.add_flag("--insecure", insecure_, "Let everybody who reaches the host use the server");
-    app.add_option("--served-model-name,--alias", names_,
-                   "Name of the model for clients (again for more; default: of its folder)");
-    app.add_option("--template", template_file_,
-                   "Jinja file to use instead of the model's own chat template");
-    app.add_option("--tool-format", tool_format_,
-                   "How the model writes calls of tools (default: what the chat template says)")
-        ->check(CLI::IsMember({"hermes", "llama", "none"}));
-    app.add_option("--damage", damage_file_,
-                   "What nibble compare --json wrote of this model, to show on the page");
-    app.add_option("--max-queue", max_queue_, "Texts that wait; more get status 429")
-        ->check(CLI::Range(0, 1'000'000))
+    add_option(app, "--api-key", keys_,
+               "Key that clients must send (again for more; others may see the words of a "
+               "call: better --api-key-file or NIBBLE_API_KEY)");
+    add_option(app, "--api-key-file", key_file_, "File with such keys, one a line");
+    add_flag(app, "--insecure", insecure_, "Let everybody who reaches the host use the server");
+    add_option(app, "--served-model-name,--alias", names_,
+               "Name of the model for clients (again for more; default: of its folder)");
+    add_option(app, "--template", template_file_,
+               "Jinja file to use instead of the model's own chat template");
+    add_option(app, "--tool-format", tool_format_,
+               "How the model writes calls of tools (default: what the chat template says)")
+        ->one_of({"hermes", "llama", "none"});
+    add_option(app, "--damage", damage_file_,
+               "What nibble compare --json wrote of this model, to show on the page");
+    add_option(app, "--max-queue", max_queue_, "Texts that wait; more get status 429")
+        ->in_range(0, 1'000'000)
         ->capture_default_str();
-    app.add_option("--request-timeout", request_time_, "Seconds until a request fails")
-        ->check(CLI::Range(1, 86'400))
+    add_option(app, "--request-timeout", request_time_, "Seconds until a request fails")
+        ->in_range(1, 86'400)
         ->capture_default_str();
-    app.add_option("--shutdown-timeout", shutdown_time_,
-                   "Seconds that requests under way have after SIGINT or SIGTERM")
-        ->check(CLI::Range(0, 86'400))
+    add_option(app, "--shutdown-timeout", shutdown_time_,
+               "Seconds that requests under way have after SIGINT or SIGTERM")
+        ->in_range(0, 86'400)
         ->capture_default_str();
-    app.add_option("--watchdog", step_time_,
-                   "Seconds after which a step of the engine counts as hanging, and the server "
-                   "ends")
-        ->check(CLI::Range(1, 86'400))
+    add_option(app, "--watchdog", step_time_,
+               "Seconds after which a step of the engine counts as hanging, and the server "
+               "ends")
+        ->in_range(1, 86'400)
         ->capture_default_str();
-    app.add_flag("--log-json", log_json_, "Log lines of JSON");
+    add_flag(app, "--log-json", log_json_, "Log lines of JSON");
   }
 
   void add_engine_options(CLI::App& app) {
-    app.add_option("--max-batch", engine_.max_batch, "Texts that are written together")
-        ->check(CLI::Range(1, 4096))
+    add_option(app, "--max-batch", engine_.max_batch, "Texts that are written together")
+        ->in_range(1, 4096)
         ->capture_default_str();
-    app.add_option(
-           "--prefill-chunk", engine_.prefill_rows,
-           "Prompt tokens that a step computes beside the texts that are written: fewer make "
-           "steps of even length (default, and most: 512 on a CPU, 2048 on a GPU)")
-        ->check(CLI::Range(1, 2048));
-    app.add_option("--context", engine_.context, "Tokens of prompt and answer together");
-    app.add_option("--memory", memory_,
-                   "Memory for the KV cache (4GiB, 500MB; default: for --max-batch whole "
-                   "contexts, or what a GPU has free)")
+    add_option(app, "--prefill-chunk", engine_.prefill_rows,
+               "Prompt tokens that a step computes beside the texts that are written: fewer make "
+               "steps of even length (default, and most: 512 on a CPU, 2048 on a GPU)")
+        ->in_range(1, 2048);
+    add_option(app, "--context", engine_.context, "Tokens of prompt and answer together");
+    add_option(app, "--memory", memory_,
+               "Memory for the KV cache (4GiB, 500MB; default: for --max-batch whole "
+               "contexts, or what a GPU has free)")
         ->check(parsed_by(
             [](const std::string& text) { return core::parse_byte_size(text, "the text"); }));
-    app.add_flag("!--no-prefix-cache", engine_.prefix_cache,
-                 "Do not keep what was computed of prompts for later ones");
-    app.add_flag(
-        "--deterministic", engine_.deterministic,
-        "On a GPU: compute each prompt alone, so that it does not depend on load (slower)");
+    add_flag(app, "!--no-prefix-cache", engine_.prefix_cache,
+             "Do not keep what was computed of prompts for later ones");
+    add_flag(app, "--deterministic", engine_.deterministic,
+             "On a GPU: compute each prompt alone, so that it does not depend on load (slower)");
   }
 
   // Before the model is read.

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/encoder_bench.h"
+#include "cli/option.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "compress/pipeline/pipeline.h"
@@ -67,13 +66,13 @@ std::optional<std::string> other_machine(const models::CompressionInfo& compress
 }
 
 void StrategyOptions::add(CLI::App& app) {
-  auto* strategy =
-      app.add_option("--strategy", step,
-                     "Run a float model with the types that nibble tune-strategy stored for steps "
-                     "of TEXTSxTOKENS (8x128), rounded to nearest in memory");
-  app.add_option("--strategies", file,
-                 "With --strategy: file of nibble tune-strategy (default: strategies.json in "
-                 "~/.cache/nibble)")
+  const Option strategy =
+      add_option(app, "--strategy", step,
+                 "Run a float model with the types that nibble tune-strategy stored for steps "
+                 "of TEXTSxTOKENS (8x128), rounded to nearest in memory");
+  add_option(app, "--strategies", file,
+             "With --strategy: file of nibble tune-strategy (default: strategies.json in "
+             "~/.cache/nibble)")
       ->needs(strategy);
 }
 

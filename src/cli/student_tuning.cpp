@@ -1,7 +1,6 @@
 #include "cli/student_tuning.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/resume_notice.h"
 #include "cli/terminal_progress.h"
@@ -14,51 +13,49 @@
 namespace nibble::cli {
 
 void StudentTuning::add(CLI::App& app) {
-  app.add_option(
-      "--task", task_,
-      "Of encoders: the task of GLUE whose texts are learned: " + eval::glue_task_names());
-  app.add_option("--data", data_,
-                 "Folder of GLUE, with train.tsv and dev.tsv of the task; or the file to learn "
-                 "from. Of encoder-decoders: a file of texts and what is to be written for them "
-                 "(.tsv, .jsonl, .json), or a folder with train.tsv and dev.tsv");
-  app.add_option("--recipe", recipe_, "Types of weights and activations, rounded to nearest")
+  add_option(app, "--task", task_,
+             "Of encoders: the task of GLUE whose texts are learned: " + eval::glue_task_names());
+  add_option(app, "--data", data_,
+             "Folder of GLUE, with train.tsv and dev.tsv of the task; or the file to learn "
+             "from. Of encoder-decoders: a file of texts and what is to be written for them "
+             "(.tsv, .jsonl, .json), or a folder with train.tsv and dev.tsv");
+  add_option(app, "--recipe", recipe_, "Types of weights and activations, rounded to nearest")
       ->capture_default_str();
-  app.add_option("--quantize-parts", parts_,
-                 "As for nibble quantize: parts of each layer with their types; the others stay "
-                 "float and are trained too");
-  auto* const prune =
-      app.add_option("--prune", prune_,
-                     "Of every M weights in a row only N stay, chosen anew in each step: N:M (2:4, "
-                     "1:4), or N:M-pairs (4:8-pairs), where neighbours stay or go together")
+  add_option(app, "--quantize-parts", parts_,
+             "As for nibble quantize: parts of each layer with their types; the others stay "
+             "float and are trained too");
+  const Option prune =
+      add_option(app, "--prune", prune_,
+                 "Of every M weights in a row only N stay, chosen anew in each step: N:M (2:4, "
+                 "1:4), or N:M-pairs (4:8-pairs), where neighbours stay or go together")
           ->check(parsed_by([](const std::string& text) { return tune::parse_pruning(text); }));
-  app.add_option("--prune-by", prune_by_,
-                 "What decides which stay: their magnitude, or scores that are trained too")
-      ->check(CLI::IsMember({"magnitude", "movement"}))
+  add_option(app, "--prune-by", prune_by_,
+             "What decides which stay: their magnitude, or scores that are trained too")
+      ->one_of({"magnitude", "movement"})
       ->capture_default_str()
       ->needs(prune);
-  app.add_flag("--prune-rounded", prune_rounded_,
-               "Round by the range of all weights, then prune (else: prune, then round)")
+  add_flag(app, "--prune-rounded", prune_rounded_,
+           "Round by the range of all weights, then prune (else: prune, then round)")
       ->needs(prune);
-  app.add_option("--layers", layers_,
-                 "Of encoders and decoders: layers of the student, which begins as so many of the "
-                 "model's, every other one where they are half of them (default: all)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--encoder-layers", stacks_.encoder,
-                 "The same of the encoder of an encoder-decoder")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--decoder-layers", stacks_.decoder, "And of its decoder")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--kd", loss_,
-                 "Terms of the loss with their weights: labels, logits, hidden (states behind "
-                 "each block), attention (normalized), scores (attention before softmax)")
+  add_option(app, "--layers", layers_,
+             "Of encoders and decoders: layers of the student, which begins as so many of the "
+             "model's, every other one where they are half of them (default: all)")
+      ->positive();
+  add_option(app, "--encoder-layers", stacks_.encoder,
+             "The same of the encoder of an encoder-decoder")
+      ->positive();
+  add_option(app, "--decoder-layers", stacks_.decoder, "And of its decoder")->positive();
+  add_option(app, "--kd", loss_,
+             "Terms of the loss with their weights: labels, logits, hidden (states behind "
+             "each block), attention (normalized), scores (attention before softmax)")
       ->capture_default_str();
-  app.add_option("--limit", limit_, "Learn from so many texts only, drawn by the seed")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--warmup", options_.warmup, "Share of the steps in which the rate rises")
-      ->check(CLI::Range(0.0, 1.0))
+  add_option(app, "--limit", limit_, "Learn from so many texts only, drawn by the seed")
+      ->positive();
+  add_option(app, "--warmup", options_.warmup, "Share of the steps in which the rate rises")
+      ->in_range(0.0, 1.0)
       ->capture_default_str();
-  app.add_option("--weight-decay", options_.optimizer.weight_decay, "Of weights, by AdamW")
-      ->check(CLI::NonNegativeNumber)
+  add_option(app, "--weight-decay", options_.optimizer.weight_decay, "Of weights, by AdamW")
+      ->not_negative()
       ->capture_default_str();
   add_max_length(app, max_length_);
 }

@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/glue_tasks.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/seq2seq_tasks.h"
@@ -27,23 +26,22 @@ std::string show(const std::optional<eval::Estimate>& estimate, int digits) {
 class Tasks final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    auto* names = app.add_option("--task", names_,
-                                 "Tasks, separated by commas, or all: " + eval::task_names() +
-                                     "; or, for encoders, of GLUE: " + eval::glue_task_names())
-                      ->delimiter(',');
-    app.add_option("--seq2seq", pairs_,
-                   "For encoder-decoders: a file of texts and what may be written for them "
-                   "(.tsv, .jsonl, .json)")
+    const Option names = add_option(app, "--task", names_,
+                                    "Tasks, separated by commas, or all: " + eval::task_names() +
+                                        "; or, for encoders, of GLUE: " + eval::glue_task_names())
+                             ->delimiter(',');
+    add_option(app, "--seq2seq", pairs_,
+               "For encoder-decoders: a file of texts and what may be written for them "
+               "(.tsv, .jsonl, .json)")
         ->excludes(names);
-    app.add_option("-n,--max-tokens", max_tokens_,
-                   "With --seq2seq: tokens to write at the most (default: what the model says)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("-o,--output", output_, "With --seq2seq: also write the texts to a file");
+    add_option(app, "-n,--max-tokens", max_tokens_,
+               "With --seq2seq: tokens to write at the most (default: what the model says)")
+        ->positive();
+    add_option(app, "-o,--output", output_, "With --seq2seq: also write the texts to a file");
     writing_.add(app);
-    app.add_option("--data", data_, "Folder of the tasks' files; of GLUE also one .tsv file")
+    add_option(app, "--data", data_, "Folder of the tasks' files; of GLUE also one .tsv file")
         ->capture_default_str();
-    app.add_option("--limit", limit_, "Score only the first items of each file")
-        ->check(CLI::PositiveNumber);
+    add_option(app, "--limit", limit_, "Score only the first items of each file")->positive();
     add_max_length(app, max_length_);
     lora_.add(app);
     strategy_.add(app);

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "cli/output.h"
 #include "cli/text_input.h"
 #include "core/error.h"
@@ -58,15 +57,15 @@ std::string TextLines::shown(std::size_t text) const {
 }
 
 void TextOptions::add(CLI::App& app) {
-  app.add_option("--texts", file,
-                 "Texts (UTF-8), one a line, the two of a pair divided by a tab: a file, a pipe, "
-                 "or - for standard input")
+  add_option(app, "--texts", file,
+             "Texts (UTF-8), one a line, the two of a pair divided by a tab: a file, a pipe, "
+             "or - for standard input")
       ->required();
   add_max_length(app, max_length);
-  app.add_flag("--no-truncate", no_truncate,
-               "Refuse texts that are too long, instead of cutting them");
-  app.add_option("--batch", batch_tokens, "Tokens that are computed together")
-      ->check(CLI::Range(1, 1 << 20))
+  add_flag(app, "--no-truncate", no_truncate,
+           "Refuse texts that are too long, instead of cutting them");
+  add_option(app, "--batch", batch_tokens, "Tokens that are computed together")
+      ->in_range(1, 1 << 20)
       ->capture_default_str();
 }
 
@@ -78,9 +77,9 @@ engine::InputOptions TextOptions::applied_to(engine::InputOptions options) const
 }
 
 void add_max_length(CLI::App& app, std::int64_t& max_length) {
-  app.add_option("--max-length", max_length,
-                 "Tokens that texts are cut to (default, and at most: what the model takes)")
-      ->check(CLI::PositiveNumber);
+  add_option(app, "--max-length", max_length,
+             "Tokens that texts are cut to (default, and at most: what the model takes)")
+      ->positive();
 }
 
 void shorten(engine::InputOptions& options, std::int64_t max_length) {

@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/decoder_tuning.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -31,68 +31,66 @@ class Tune final : public ModelCommand {
   void add_model_options(CLI::App& app) override {
     const tune::TuningOptions& decoder = decoder_.options();
     const tune::StudentOptions& student = student_.options();
-    app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
-    app.add_option("--stage", stage_,
-                   "What is trained: bqpo (weights and scales of a compressed decoder, block by "
-                   "block), e2e-oqp (scales, through the whole model), both, one after the other; "
-                   "or qat (a float model, while it runs with rounded weights and activations)")
-        ->check(CLI::IsMember({"bqpo", "e2e-oqp", "both", kStudent}))
+    add_option(app, "-o,--output", output_, "Folder to write; must not exist")->required();
+    add_option(app, "--stage", stage_,
+               "What is trained: bqpo (weights and scales of a compressed decoder, block by "
+               "block), e2e-oqp (scales, through the whole model), both, one after the other; "
+               "or qat (a float model, while it runs with rounded weights and activations)")
+        ->one_of({"bqpo", "e2e-oqp", "both", kStudent})
         ->capture_default_str();
     windows_.add(app);
     keep_to({"bqpo", "e2e-oqp", "both"}, added(app, decoder_));
     keep_to({kStudent}, added(app, student_));
     keep_to({"e2e-oqp", "both"},
-            {app.get_option("--e2e-epochs"), app.get_option("--e2e-lr"), app.get_option("--loss")});
-    keep_to({"bqpo", "both"}, {app.get_option("--scale-lr"), app.get_option("--patience")});
-    auto* epochs =
-        app.add_option("--epochs", epochs_,
-                       fmt::format("Times that texts are read: by bqpo for each block, at most "
-                                   "(default {}); by qat ({})",
-                                   decoder.blocks.epochs, student.epochs))
-            ->check(CLI::PositiveNumber);
-    auto* rate =
-        app.add_option(
-               "--lr", learning_rate_,
-               fmt::format("Learning rate: of weights in bqpo (default {}); of qat, behind its "
-                           "warm-up ({})",
-                           decoder.blocks.learning_rate, student.learning_rate))
-            ->check(CLI::PositiveNumber);
-    app.add_option("--batch", batch_,
-                   fmt::format("Windows that are read at a time (default {}); of encoders and "
-                               "encoder-decoders texts ({})",
-                               decoder.batch, student.batch))
-        ->check(CLI::Range(1, 1 << 30));
-    app.add_option("--accumulate", accumulate_,
-                   "Batches of a step: it is that of one batch of all their windows or texts, in "
-                   "the memory of a small one")
-        ->check(CLI::Range(1, 1 << 20))
+            {option_of(app, "--e2e-epochs"), option_of(app, "--e2e-lr"), option_of(app, "--loss")});
+    keep_to({"bqpo", "both"}, {option_of(app, "--scale-lr"), option_of(app, "--patience")});
+    const Option epochs =
+        add_option(app, "--epochs", epochs_,
+                   fmt::format("Times that texts are read: by bqpo for each block, at most "
+                               "(default {}); by qat ({})",
+                               decoder.blocks.epochs, student.epochs))
+            ->positive();
+    const Option rate =
+        add_option(app, "--lr", learning_rate_,
+                   fmt::format("Learning rate: of weights in bqpo (default {}); of qat, behind its "
+                               "warm-up ({})",
+                               decoder.blocks.learning_rate, student.learning_rate))
+            ->positive();
+    add_option(app, "--batch", batch_,
+               fmt::format("Windows that are read at a time (default {}); of encoders and "
+                           "encoder-decoders texts ({})",
+                           decoder.batch, student.batch))
+        ->in_range(1, 1 << 30);
+    add_option(app, "--accumulate", accumulate_,
+               "Batches of a step: it is that of one batch of all their windows or texts, in "
+               "the memory of a small one")
+        ->in_range(1, 1 << 20)
         ->capture_default_str();
-    app.add_option("--device", device_,
-                   "Where to train decoders: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+    add_option(app, "--device", device_,
+               "Where to train decoders: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
-    auto* precision =
-        app.add_option("--precision", precision_,
-                       "What products of matrices take in on a GPU: bf16 (the default), tf32 or "
-                       "float32; their sums and all else are float32")
+    const Option precision =
+        add_option(app, "--precision", precision_,
+                   "What products of matrices take in on a GPU: bf16 (the default), tf32 or "
+                   "float32; their sums and all else are float32")
             ->check(parsed_by(ops::gradient::parse_precision));
-    app.add_option("--seed", seed_, "Of the order of windows and texts")->capture_default_str();
-    auto* checkpoint =
-        app.add_option(
-               "--checkpoint", checkpoint_,
-               fmt::format("Steps between two states that --resume goes on from: of e2e-oqp "
-                           "(default {}), of qat ({})",
-                           decoder.checkpoint, student.checkpoint))
-            ->check(CLI::PositiveNumber);
+    add_option(app, "--seed", seed_, "Of the order of windows and texts")->capture_default_str();
+    const Option checkpoint =
+        add_option(app, "--checkpoint", checkpoint_,
+                   fmt::format("Steps between two states that --resume goes on from: of e2e-oqp "
+                               "(default {}), of qat ({})",
+                               decoder.checkpoint, student.checkpoint))
+            ->positive();
     keep_to({"bqpo", "e2e-oqp", "both"}, {precision});
     keep_to({"bqpo", "both", kStudent}, {epochs, rate});
     keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
-    auto* csv = app.add_option("--csv", csv_, "File for the loss of each step");
-    app.add_option("--html", html_,
-                   "Also write a page with the loss of --csv, drawn over the steps")
+    const Option csv = add_option(app, "--csv", csv_, "File for the loss of each step");
+    add_option(app, "--html", html_,
+               "Also write a page with the loss of --csv, drawn over the steps")
         ->needs(csv);
     add_threads(app, threads_);
-    app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
+    add_flag(app, "--resume", resume_, "Go on with an interrupted job for the same output");
   }
 
   void run() override {
@@ -116,15 +114,15 @@ class Tune final : public ModelCommand {
  private:
   // The options that `tuning` adds.
   template <typename Tuning>
-  static std::vector<const CLI::Option*> added(CLI::App& app, Tuning& tuning) {
-    const auto before = static_cast<std::ptrdiff_t>(app.get_options().size());
+  static std::vector<Option> added(CLI::App& app, Tuning& tuning) {
+    const auto before = static_cast<std::ptrdiff_t>(options_of(app).size());
     tuning.add(app);
-    const auto all = app.get_options();
+    const auto all = options_of(app);
     return {all.begin() + before, all.end()};
   }
 
   // The options are for these stages alone.
-  void keep_to(std::vector<std::string> stages, std::vector<const CLI::Option*> options) {
+  void keep_to(std::vector<std::string> stages, std::vector<Option> options) {
     kept_.push_back({std::move(stages), std::move(options)});
   }
 
@@ -133,7 +131,7 @@ class Tune final : public ModelCommand {
       if (std::find(stages.begin(), stages.end(), stage_) != stages.end()) {
         continue;
       }
-      for (const CLI::Option* option : options) {
+      for (const Option& option : options) {
         core::require(option->count() == 0, core::ErrorKind::kUsage,
                       "{} is not for --stage {}, but for {}; leave it out",
                       core::printable(option->get_name()), core::printable(stage_),
@@ -188,7 +186,7 @@ class Tune final : public ModelCommand {
   StudentTuning student_;
   struct Kept {
     std::vector<std::string> stages;
-    std::vector<const CLI::Option*> options;
+    std::vector<Option> options;
   };
   std::vector<Kept> kept_;
   std::string stage_ = "both";

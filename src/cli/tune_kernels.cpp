@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -21,19 +20,19 @@ class TuneKernels final : public ModelCommand {
   TuneKernels() : ModelCommand("Model folder, or hf:ORG/NAME") {}
 
   void add_model_options(CLI::App& app) override {
-    app.add_option("--device", device_,
-                   "Whose kernels: cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+    add_option(app, "--device", device_,
+               "Whose kernels: cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
-    auto* output =
-        app.add_option("-o,--output", output_,
-                       "File to write (default: that of NIBBLE_SCHEDULES, or the GPU's file in "
-                       "~/.cache/nibble, where commands find it)");
-    app.add_option("--batch", tokens_,
-                   "Numbers of tokens to measure, out of 1, 2, 4 ... 2048 (default: all)")
+    const Option output =
+        add_option(app, "-o,--output", output_,
+                   "File to write (default: that of NIBBLE_SCHEDULES, or the GPU's file in "
+                   "~/.cache/nibble, where commands find it)");
+    add_option(app, "--batch", tokens_,
+               "Numbers of tokens to measure, out of 1, 2, 4 ... 2048 (default: all)")
         ->delimiter(',');
-    app.add_flag("--check", check_,
-                 "Only measure, and tell what the built-in choice loses; write nothing")
+    add_flag(app, "--check", check_,
+             "Only measure, and tell what the built-in choice loses; write nothing")
         ->excludes(output);
   }
 

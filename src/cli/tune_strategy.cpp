@@ -1,9 +1,8 @@
 #include "eval/strategy/tune_strategy.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -24,34 +23,34 @@ namespace {
 class TuneStrategy final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--batch", options_.batch, "Texts of a step")->capture_default_str();
-    app.add_option("--seq", options_.seq,
-                   "Tokens of each text; 1: a decode step. An encoder-decoder writes as many")
+    add_option(app, "--batch", options_.batch, "Texts of a step")->capture_default_str();
+    add_option(app, "--seq", options_.seq,
+               "Tokens of each text; 1: a decode step. An encoder-decoder writes as many")
         ->capture_default_str();
-    app.add_option("--candidates", candidates_,
-                   "Types to try in each part beside float: w8a8, w4a8, w4a4 (g128, -asym behind "
-                   "them) or schemes")
+    add_option(app, "--candidates", candidates_,
+               "Types to try in each part beside float: w8a8, w4a8, w4a4 (g128, -asym behind "
+               "them) or schemes")
         ->delimiter(',')
         ->capture_default_str();
-    app.add_option("--max-loss", options_.max_loss,
-                   "How much worse the model may be: in the task's measure, in nats for each token "
-                   "of the text, or 1 minus the cosine of the outputs")
-        ->check(CLI::NonNegativeNumber)
+    add_option(app, "--max-loss", options_.max_loss,
+               "How much worse the model may be: in the task's measure, in nats for each token "
+               "of the text, or 1 minus the cosine of the outputs")
+        ->not_negative()
         ->capture_default_str();
-    auto* task = app.add_option("--task", task_,
-                                "Measure the loss by a task of GLUE: " + eval::glue_task_names());
-    auto* data = app.add_option("--data", data_, "The task's .tsv file, or the folder of GLUE");
+    const Option task = add_option(
+        app, "--task", task_, "Measure the loss by a task of GLUE: " + eval::glue_task_names());
+    const Option data =
+        add_option(app, "--data", data_, "The task's .tsv file, or the folder of GLUE");
     task->needs(data);
     data->needs(task);
-    app.add_option("--limit", limit_, "Score only the first items")->check(CLI::PositiveNumber);
-    app.add_option(
-           "--text", text_,
-           "Measure the loss by the likelihood of a text (decoders), or of targets: lines of "
-           "a source, a tab and its target (encoder-decoders)")
+    add_option(app, "--limit", limit_, "Score only the first items")->positive();
+    add_option(app, "--text", text_,
+               "Measure the loss by the likelihood of a text (decoders), or of targets: lines of "
+               "a source, a tab and its target (encoder-decoders)")
         ->excludes(task);
-    app.add_option("-o,--output", output_,
-                   "File to write (default: strategies.json in ~/.cache/nibble, where quantize "
-                   "--recipe qbest finds it)");
+    add_option(app, "-o,--output", output_,
+               "File to write (default: strategies.json in ~/.cache/nibble, where quantize "
+               "--recipe qbest finds it)");
     device_.add_kernels(app);
   }
 

@@ -1,20 +1,19 @@
 #include "cli/window_options.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "cli/text_input.h"
 
 namespace nibble::cli {
 
 void WindowOptions::add(CLI::App& app) {
-  auto* const calib = app.add_option(
-      "--calib", calib_, "Of decoders: texts to learn from (UTF-8): files, pipes, or -");
-  app.add_option("--samples", options_.samples, "Windows of text")
-      ->check(CLI::PositiveNumber)
+  const Option calib = add_option(app, "--calib", calib_,
+                                  "Of decoders: texts to learn from (UTF-8): files, pipes, or -");
+  add_option(app, "--samples", options_.samples, "Windows of text")
+      ->positive()
       ->capture_default_str()
       ->needs(calib);
-  app.add_option("--seq-len", options_.seq_len, "Tokens of a window")
-      ->check(CLI::PositiveNumber)
+  add_option(app, "--seq-len", options_.seq_len, "Tokens of a window")
+      ->positive()
       ->capture_default_str()
       ->needs(calib);
 }

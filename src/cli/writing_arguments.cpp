@@ -1,40 +1,37 @@
 #include "cli/writing_arguments.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option.h"
 #include "core/error.h"
 #include "engine/language_codes.h"
 
 namespace nibble::cli {
 
 void WritingArguments::add(CLI::App& app) {
-  auto* group = app.add_option_group("Encoder-decoders",
-                                     "in place of what generation_config.json of the model says");
-  beams_ =
-      group->add_option("--beams", said_.beams,
-                        "Texts that are followed at a time (1: the likeliest token each time)");
-  length_penalty_ = group->add_option(
-      "--length-penalty", said_.length_penalty,
+  CLI::App& group = add_group(app, "Encoder-decoders",
+                              "in place of what generation_config.json of the model says");
+  beams_ = add_option(group, "--beams", said_.beams,
+                      "Texts that are followed at a time (1: the likeliest token each time)");
+  length_penalty_ = add_option(
+      group, "--length-penalty", said_.length_penalty,
       "Power of the length that a beam's log-probability is divided by; larger: longer texts");
-  early_ = group
-               ->add_option("--early-stopping", early_stopping_,
-                            "End when as many texts are finished as there are beams: yes; no, "
-                            "while the best beam at its length is better; never, while it may "
-                            "become better")
-               ->check(CLI::IsMember({"yes", "no", "never"}));
-  no_repeat_ = group->add_option("--no-repeat-ngram", said_.no_repeat_ngram,
-                                 "Write no run of so many tokens twice (0: any)");
-  least_ = group->add_option("--min-tokens", min_tokens_, "Tokens to write at the least")
-               ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
-  auto* source = group->add_option("--source-language", source_language_,
+  early_ = add_option(group, "--early-stopping", early_stopping_,
+                      "End when as many texts are finished as there are beams: yes; no, "
+                      "while the best beam at its length is better; never, while it may "
+                      "become better")
+               ->one_of({"yes", "no", "never"});
+  no_repeat_ = add_option(group, "--no-repeat-ngram", said_.no_repeat_ngram,
+                          "Write no run of so many tokens twice (0: any)");
+  least_ = add_option(group, "--min-tokens", min_tokens_, "Tokens to write at the least")
+               ->in_range(std::int64_t{0}, std::int64_t{1} << 30);
+  const Option source = add_option(group, "--source-language", source_language_,
                                    "Language of the text, as the tokenizer writes it: en_XX");
-  auto* target = group->add_option("--target-language", target_language_,
+  const Option target = add_option(group, "--target-language", target_language_,
                                    "Language to write, as the tokenizer writes it: ro_RO");
   all_ = {beams_, length_penalty_, early_, no_repeat_, least_, source, target};
 }
 
 void WritingArguments::refuse(std::string_view what) const {
-  for (const CLI::Option* option : all_) {
+  for (const Option& option : all_) {
     core::require(option->count() == 0, core::ErrorKind::kUsage, "{} is {}",
                   core::lazily([&] { return option->get_name(); }), what);
   }

@@ -5,13 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/option.h"
 #include "cli/sampling_options.h"
 #include "engine/writing_options.h"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-class Option;
-}  // namespace CLI
 
 namespace nibble::cli {
 
@@ -41,12 +37,12 @@ class WritingArguments {
   std::string early_stopping_;
   std::string source_language_;
   std::string target_language_;
-  CLI::Option* beams_ = nullptr;
-  CLI::Option* length_penalty_ = nullptr;
-  CLI::Option* early_ = nullptr;
-  CLI::Option* no_repeat_ = nullptr;
-  CLI::Option* least_ = nullptr;
-  std::vector<CLI::Option*> all_;
+  Option beams_;
+  Option length_penalty_;
+  Option early_;
+  Option no_repeat_;
+  Option least_;
+  std::vector<Option> all_;
 };
 
 }  // namespace nibble::cli
