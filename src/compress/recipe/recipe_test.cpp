@@ -206,10 +206,10 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s50-s7-t16").scheme),
             "int4-asym-g16-s7-bsr-t16");
   EXPECT_EQ(steps_of("gqsa-f16s30"), "gqsa rtn");
-  EXPECT_EQ(find_recipe("gqsa-f16s30").steps.front().options.at("sparsity"), 0.3);
+  EXPECT_EQ(find_recipe("gqsa-f16s30").steps.front().options->at("sparsity"), 0.3);
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16s30").scheme), "f16-g16-bsr");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16g8s30-matrix").scheme), "f16-g8-bsr");
-  EXPECT_EQ(find_recipe("gqsa-f16s30-matrix").steps.front().options.at("balance"), "matrix");
+  EXPECT_EQ(find_recipe("gqsa-f16s30-matrix").steps.front().options->at("balance"), "matrix");
   for (const char* wrong : {"gqsa",
                             "gqsa-w4",
                             "gqsa-w4s",
