@@ -9,7 +9,7 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
 Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8", "-a4" or "-a3" behind, also
 "-a4g128c0.9", "-h128" and "-tail128" (Atom: the last inputs of a random order in INT8); learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
-"int<bits>-asym-g<N>-bsr" or "f16-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
+"int<bits>-asym-g<N>-bsr" or "f16-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows, "-s7-bsr" scales of 7 bits; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
 "int<bits>-sym-g<N>-s8"; two of each four weights, "-2of4" behind integers of 4 or 8 bits (and before "-a8"), or "f16-2of4"; or "bf16". The tokenizer is that of MODEL; its ids
 must lie below the vocabulary.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-2of4)?"
                     r"(-a[348](?:g\d+)?(?:c0\.\d+)?(?:-h(?:\d+|row))?(?:-tail(\d+))?)?$")
-BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-t16)?(-a8)?$")
+BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)(-s7)?-bsr(-t16)?(-a8)?$")
 FLOAT_ROWS = re.compile(r"f16-g(8|16|32|64)-bsr$")
 
 BLOCKS = re.compile(r"int([2348])-(min|sym)-g(16|32)(-s8)?$")
@@ -152,7 +152,7 @@ def main():
             return
         if match := BLOCK_SPARSE.match(scheme):
             layers[name] = scheme
-            block_sparse(name, n, k, int(match[1]), int(match[2]), 16 if match[3] else 1)
+            block_sparse(name, n, k, int(match[1]), int(match[2]), bool(match[3]), 16 if match[4] else 1)
             return
         if match := FLOAT_ROWS.match(scheme):
             layers[name] = scheme
@@ -229,11 +229,17 @@ def main():
         values = normal.normal(0, 1 / np.sqrt(kept * group), 1 << 20).astype(np.float16).tobytes()
         writer.add(name + ".values", "F16", [n * kept, group], lambda size: (values * (size // len(values) + 1))[:size])
 
-    def block_sparse(name, n, k, bits, group, tile):  # docs/formats.md
+    def block_sparse(name, n, k, bits, group, has_units, tile):  # docs/formats.md
         kept = kept_groups(name, n, k, group, tile)
         scale = np.float16(1.0 / (np.sqrt(k * args.kept) * 2**bits * 0.29))
         writer.add(name + ".codes", "U8", [n * kept, group * bits // 8], random_bytes)
-        writer.add(name + ".scales", "F16", [1, n * kept], lambda size: np.full(size // 2, scale, np.float16).tobytes())
+        if has_units:
+            eight = sum(32 << 7 * i for i in range(8)).to_bytes(7, "little")  # scales of 32 units
+            unit = bytes([int(np.float16(scale / 32).view(np.uint16)) >> 7])
+            writer.add(name + ".scales", "U8", [1, n * kept * 7 // 8], lambda size: eight * (size // 7))
+            writer.add(name + ".units", "U8", [n, 1], lambda size: unit * size)
+        else:
+            writer.add(name + ".scales", "F16", [1, n * kept], lambda size: np.full(size // 2, scale, np.float16).tobytes())
         # The middle code, so that outputs stay about 0.
         writer.add(name + ".zeros", "U8", [1, -(-n * kept * bits // 8)],
                    lambda size: bytes([0x88 if bits == 4 else 0x80]) * (size - 1) + bytes([0x08 if bits * n * kept % 8 else 0x88 if bits == 4 else 0x80]))
