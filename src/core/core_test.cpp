@@ -123,6 +123,21 @@ TEST(Json, FieldReadersCheckTypeAndRange) {
   EXPECT_THROW((void)get_string(object, "missing", "c"), Error);
 }
 
+TEST(HeldJson, IsAValueOfItsOwn) {
+  EXPECT_TRUE(HeldJson()->is_null());
+  HeldJson first = HeldJson::object();
+  (*first)["a"] = 1;
+  HeldJson second = first;
+  (*second)["a"] = 2;
+  EXPECT_EQ((*first)["a"], 1);
+  first = second;
+  (*first)["a"] = 3;
+  EXPECT_EQ((*second)["a"], 2);
+  EXPECT_EQ(*first, Json({{"a", 3}}));
+  second = Json{{"b", 4}};
+  EXPECT_EQ(*second, Json({{"b", 4}}));
+}
+
 TEST(Printable, NeverEmitsControlCharactersOrBrokenUtf8) {
   EXPECT_EQ(printable("caf\xc3\xa9").str(), "caf\xc3\xa9");
   EXPECT_EQ(printable("a\nb\x1b[0m").str(), "a\\x0ab\\x1b[0m");
