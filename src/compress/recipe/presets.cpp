@@ -368,9 +368,10 @@ std::optional<Recipe> block_preset(std::string_view name) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
-  const auto add_if = [&](bool wanted, std::string_view pass, Json options = Json::object()) {
+  const auto add_if = [&](bool wanted, std::string_view pass,
+                          const Json& options = Json::object()) {
     if (wanted) {
-      recipe.steps.push_back({std::string(pass), std::move(options)});
+      recipe.steps.push_back({std::string(pass), options});
     }
   };
   add_if(words.smoothquant, "smoothquant");
