@@ -20,6 +20,7 @@
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "options.h"
 
 // Times every CPU kernel of a forward pass but the packed linear layers (packed_linear_bench), in
 // the sizes of a 0.85-billion-parameter Llama (hidden 2048, MLP 5632, 32 heads of 64 over 8
@@ -427,23 +428,20 @@ void Bench::sampling() {
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    core::require(i + 1 < argc, core::ErrorKind::kUsage, "{} needs a value", name);
-    const std::string value = argv[i + 1];
+  bench::for_options(argc, argv, [&](const std::string& name, const std::string& value) {
     if (name == "--threads") {
       options.threads = std::atoi(value.c_str());
     } else if (name == "--rounds") {
-      options.rounds = std::max(1, std::atoi(value.c_str()));
+      options.rounds = bench::positive(value);
     } else if (name == "--cold") {
-      options.cold_bytes = std::int64_t{std::max(1, std::atoi(value.c_str()))} << 20;
+      options.cold_bytes = std::int64_t{bench::positive(value)} << 20;
     } else if (name == "--kernels") {
       options.kernels = bench::split(value);
     } else {
       core::fail(core::ErrorKind::kUsage,
                  "unknown option {}: use --threads, --rounds, --cold, --kernels", name);
     }
-  }
+  });
   return options;
 }
 
@@ -482,11 +480,5 @@ void run(Options options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const nibble::core::Error& error) {
-    std::fprintf(stderr, "cpu_kernels_bench: %s\n", error.what());
-    return static_cast<int>(error.kind());
-  }
+  return nibble::bench::run_program("cpu_kernels_bench", [&] { run(parse(argc, argv)); });
 }

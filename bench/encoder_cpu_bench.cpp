@@ -14,6 +14,7 @@
 #include "measure.h"
 #include "models/model.h"
 #include "ops/cpu/limits/machine_limits.h"
+#include "options.h"
 
 // Times an encoder on the CPU.
 //
@@ -224,11 +225,5 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const nibble::core::Error& error) {
-    std::fprintf(stderr, "encoder_cpu_bench: %s\n", error.what());
-    return static_cast<int>(error.kind());
-  }
+  return nibble::bench::run_program("encoder_cpu_bench", [&] { run(parse(argc, argv)); });
 }

@@ -17,6 +17,7 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "options.h"
 
 // Times linear layers whose weights are floats, in the sizes of a 0.85-billion-parameter Llama
 // (packed_linear_bench), each call on another copy of the weights. Schemes take turns in each
@@ -203,16 +204,13 @@ bool run_tokens(CpuOps& ops, const Layer& layer, std::int64_t m, const Options& 
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    core::require(i + 1 < argc, core::ErrorKind::kUsage, "{} needs a value", name);
-    const std::string value = argv[i + 1];
+  bench::for_options(argc, argv, [&](const std::string& name, const std::string& value) {
     if (name == "--threads") {
       options.threads = std::atoi(value.c_str());
     } else if (name == "--rounds") {
-      options.rounds = std::max(1, std::atoi(value.c_str()));
+      options.rounds = bench::positive(value);
     } else if (name == "--cold") {
-      options.cold_bytes = std::int64_t{std::max(1, std::atoi(value.c_str()))} << 20;
+      options.cold_bytes = std::int64_t{bench::positive(value)} << 20;
     } else if (name == "--kept") {
       options.kept = std::clamp(std::atof(value.c_str()), 0.0, 1.0);
     } else if (name == "--schemes") {
@@ -220,17 +218,14 @@ Options parse(int argc, char** argv) {
     } else if (name == "--shapes") {
       options.shapes = bench::split(value);
     } else if (name == "--tokens") {
-      options.tokens.clear();
-      for (const std::string& part : bench::split(value)) {
-        options.tokens.push_back(std::max(1, std::atoi(part.c_str())));
-      }
+      options.tokens = bench::counts(value);
     } else {
       core::fail(core::ErrorKind::kUsage,
                  "unknown option {}: use --threads, --rounds, --cold, --kept, --schemes, --shapes, "
                  "--tokens",
                  name);
     }
-  }
+  });
   return options;
 }
 
@@ -263,11 +258,5 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const nibble::core::Error& error) {
-    std::fprintf(stderr, "float_linear_bench: %s\n", error.what());
-    return static_cast<int>(error.kind());
-  }
+  return nibble::bench::run_program("float_linear_bench", [&] { run(parse(argc, argv)); });
 }

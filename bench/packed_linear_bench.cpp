@@ -20,6 +20,7 @@
 #include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/reference.h"
+#include "options.h"
 
 // Times packed linear layers of a 0.85-billion-parameter Llama (hidden 2048, 16 layers, MLP 5632,
 // 32 heads, 8 key/value heads, vocabulary 32000), each call on another copy of the weights.
@@ -240,32 +241,26 @@ bool run_scheme(const Variant& variant, const Options& options, const std::strin
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    core::require(i + 1 < argc, core::ErrorKind::kUsage, "{} needs a value", name);
-    const std::string value = argv[i + 1];
+  bench::for_options(argc, argv, [&](const std::string& name, const std::string& value) {
     if (name == "--threads") {
       options.threads = std::atoi(value.c_str());
     } else if (name == "--rounds") {
-      options.rounds = std::max(1, std::atoi(value.c_str()));
+      options.rounds = bench::positive(value);
     } else if (name == "--cold") {
-      options.cold_mebibytes = std::max(1, std::atoi(value.c_str()));
+      options.cold_mebibytes = bench::positive(value);
     } else if (name == "--schemes") {
       options.schemes = split(value);
     } else if (name == "--shapes") {
       options.shapes = split(value);
     } else if (name == "--tokens") {
-      options.tokens.clear();
-      for (const std::string& part : split(value)) {
-        options.tokens.push_back(std::max(1, std::atoi(part.c_str())));
-      }
+      options.tokens = bench::counts(value);
     } else {
       core::fail(
           core::ErrorKind::kUsage,
           "unknown option {}: use --threads, --rounds, --schemes, --shapes, --tokens, --cold",
           name);
     }
-  }
+  });
   return options;
 }
 
@@ -286,11 +281,5 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const nibble::core::Error& error) {
-    std::fprintf(stderr, "packed_linear_bench: %s\n", error.what());
-    return static_cast<int>(error.kind());
-  }
+  return nibble::bench::run_program("packed_linear_bench", [&] { run(parse(argc, argv)); });
 }

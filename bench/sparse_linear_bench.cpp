@@ -16,6 +16,7 @@
 #include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/sparse/sparse_linear.h"
+#include "options.h"
 
 // Times block-sparse rows with a pattern for each row (formats/block_sparse.h) beside a dense layer
 // on a CPU, in turns, each call on another copy of the weights.
@@ -237,16 +238,13 @@ Shape parse_shape(const std::string& text) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    core::require(i + 1 < argc, core::ErrorKind::kUsage, "{} needs a value", name);
-    const std::string value = argv[i + 1];
+  bench::for_options(argc, argv, [&](const std::string& name, const std::string& value) {
     if (name == "--threads") {
       options.threads = std::atoi(value.c_str());
     } else if (name == "--rounds") {
-      options.rounds = std::max(1, std::atoi(value.c_str()));
+      options.rounds = bench::positive(value);
     } else if (name == "--cold") {
-      options.cold_mebibytes = std::max(1, std::atoi(value.c_str()));
+      options.cold_mebibytes = bench::positive(value);
     } else if (name == "--kept") {
       options.kept = std::clamp(std::atof(value.c_str()), 0.01, 1.0);
     } else if (name == "--dense") {
@@ -259,17 +257,14 @@ Options parse(int argc, char** argv) {
         options.shapes.push_back(parse_shape(part));
       }
     } else if (name == "--tokens") {
-      options.tokens.clear();
-      for (const std::string& part : bench::split(value)) {
-        options.tokens.push_back(std::max(1, std::atoi(part.c_str())));
-      }
+      options.tokens = bench::counts(value);
     } else {
       core::fail(core::ErrorKind::kUsage,
                  "unknown option {}: use --threads, --rounds, --schemes, --dense, --kept, "
                  "--shapes, --tokens, --cold",
                  name);
     }
-  }
+  });
   return options;
 }
 
@@ -287,11 +282,5 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const nibble::core::Error& error) {
-    std::fprintf(stderr, "sparse_linear_bench: %s\n", error.what());
-    return static_cast<int>(error.kind());
-  }
+  return nibble::bench::run_program("sparse_linear_bench", [&] { run(parse(argc, argv)); });
 }
