@@ -3,7 +3,9 @@
 #   NIBBLE_CUDA_ARCHITECTURES  machine code for these, and PTX of the newest of them without a letter: the driver
 #                              compiles that for devices of other kinds. Code for 80 runs on 86 and 89 too.
 set(NIBBLE_WITH_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO, ON or OFF")
+#   NIBBLE_CUDA_LINE_INFO      ON: kernels carry their source lines, which profilers and compute-sanitizer show. Programs are three times as large.
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "CUDA architectures; the preset cuda has all")
+option(NIBBLE_CUDA_LINE_INFO "Keep the source lines of kernels, for profilers")
 set(NIBBLE_CUDA_OLDEST 12.8)  # the first toolkit with sm_120
 
 set(NIBBLE_HAS_CUDA OFF)
@@ -49,7 +51,14 @@ if(NIBBLE_HAS_CUDA)
   # -Wpedantic warns of what nvcc itself writes between the two compilations.
   list(JOIN NIBBLE_WARNINGS "," host_warnings)
   string(REPLACE ",-Wpedantic" "" host_warnings "${host_warnings}")
-  list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-Xcompiler ${host_warnings},-ffp-contract=off" --expt-relaxed-constexpr -lineinfo)
+  list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-Xcompiler ${host_warnings},-ffp-contract=off" --expt-relaxed-constexpr)
+  if(NIBBLE_CUDA_LINE_INFO)
+    list(APPEND NIBBLE_CUDA_FLAGS -lineinfo)
+  endif()
+  # Drivers of CUDA 12 may not read this compression.
+  if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
+    list(APPEND NIBBLE_CUDA_FLAGS --compress-mode=size)
+  endif()
   if(NIBBLE_WERROR)
     list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-Werror all-warnings")
   endif()
