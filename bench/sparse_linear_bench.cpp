@@ -18,8 +18,8 @@
 #include "ops/cpu/sparse/sparse_linear.h"
 #include "options.h"
 
-// Times block-sparse rows with a pattern for each row (formats/block_sparse.h) beside a dense layer
-// on a CPU, in turns, each call on another copy of the weights.
+// Times block-sparse rows (formats/block_sparse.h) beside a dense layer on a CPU, in turns, each
+// call on another copy of the weights.
 //
 //   sparse_linear_bench [--threads N] [--schemes a,b] [--dense SCHEME] [--kept SHARE]
 //   [--tokens 1,4,64] [--shapes 11264x2048] [--rounds R] [--cold MIB]
@@ -52,7 +52,8 @@ struct Options {
   std::vector<std::int64_t> tokens = {1, 2, 4, 8, 64};
 };
 
-/// Random codes. Of each row the same number of groups is kept, where the scheme leaves some out.
+/// Random codes. Of each row, or tile of rows, the same number of groups is kept, where the scheme
+/// leaves some out.
 formats::PackedWeight random_weight(const std::string& text, const Shape& shape, double kept) {
   const formats::Scheme scheme = formats::parse_scheme(text);
   core::Random random(static_cast<std::uint64_t>(shape.n + shape.k));
@@ -63,6 +64,7 @@ formats::PackedWeight random_weight(const std::string& text, const Shape& shape,
   constexpr int kZero = 3;
   const int zero = formats::has_zeros(scheme) ? kZero : 1 << (scheme.code.bits - 1);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(shape.k));
+  std::vector<bool> kept_groups(static_cast<std::size_t>(groups));
   const bool has_units = scheme.scale.type == formats::ScaleType::kUnits;
   const std::uint8_t unit = formats::unit_for(std::ldexp(1.0, -10));
   const float scale = has_units ? 32.0f * formats::unit_value(unit) : std::ldexp(1.0f, -10);
@@ -73,11 +75,15 @@ formats::PackedWeight random_weight(const std::string& text, const Shape& shape,
     std::int64_t left = wanted;
     for (std::int64_t g = 0; g < groups; ++g) {
       builder.set_group(row, g, {scale, zero});
-      const bool keeps = random.below(groups - g) < left;
-      left -= keeps ? 1 : 0;
+      if (row % formats::pattern_rows(scheme) == 0) {
+        kept_groups[static_cast<std::size_t>(g)] = random.below(groups - g) < left;
+        left -= kept_groups[static_cast<std::size_t>(g)] ? 1 : 0;
+      }
       for (std::int64_t i = g * shape.k / groups; i < (g + 1) * shape.k / groups; ++i) {
-        codes[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(
-            keeps ? random.below(std::int64_t{1} << scheme.code.bits) : std::int64_t{zero});
+        codes[static_cast<std::size_t>(i)] =
+            static_cast<std::uint8_t>(kept_groups[static_cast<std::size_t>(g)]
+                                          ? random.below(std::int64_t{1} << scheme.code.bits)
+                                          : std::int64_t{zero});
       }
     }
     builder.set_codes(row, codes);
@@ -122,7 +128,8 @@ class DenseCopies final : public Copies {
 const SparseKernel& fastest_kernel(const formats::Scheme& scheme) {
   const SparseKernel* fastest = nullptr;
   for (const SparseKernel& kernel : sparse_kernels()) {
-    if (kernel.runs_here() && kernel.takes(held_bits_of(scheme.code.bits))) {
+    if (kernel.runs_here() && kernel.takes(held_bits_of(scheme.code.bits),
+                                           static_cast<int>(formats::pattern_rows(scheme)))) {
       fastest = &kernel;
     }
   }

@@ -347,22 +347,6 @@ PackedWeight with_row_pattern(const PackedWeight& weight) {
   return rows;
 }
 
-PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::int64_t padding) {
-  const Scheme scheme = full_scheme(weight.scheme);
-  const std::int64_t rows = pattern_rows(weight.scheme);
-  const auto [begin, end] = stored_groups_of(weight, tile * rows);
-  PackedWeight columns =
-      weight_of_zeros(scheme, rows, (end - begin + padding) * scheme.scale.group);
-  for (std::int64_t at = begin; at < end; ++at) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      set_full_values(columns, row, at - begin,
-                      stored_values(weight, stored_entry(weight, at, row)));
-    }
-  }
-  set_others(columns, weight, tile * rows);
-  return columns;
-}
-
 PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end,
                        std::int64_t first, std::int64_t last) {
   const Scheme& scheme = weight.scheme;

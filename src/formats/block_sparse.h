@@ -72,10 +72,6 @@ PackedWeight to_block_sparse(const PackedWeight& full, const Scheme& scheme);
 /// one.
 PackedWeight with_row_pattern(const PackedWeight& weight);
 
-/// The kept groups of tile `tile` side by side: a weight [t, kept * group] in full_scheme(). The
-/// tile must keep some. `padding`: groups of zeros behind them.
-PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::int64_t padding);
-
 /// Groups [first, last) of rows [begin, end), as a weight of its own, whose groups count from
 /// `first` on. Where none of them is stored, the first is, as zeros. Throws kUsage where [begin,
 /// end) are no whole tiles.

@@ -224,28 +224,6 @@ TEST(TilePattern, IsDividedByOutputsAndInputs) {
   }
 }
 
-TEST(TilePattern, GivesTheKeptGroupsSideBySide) {
-  const Scheme scheme = parse_scheme("int4-asym-g16-bsr-t16");
-  const PackedWeight weight = round_to_nearest(tile_values(3, 96, 16), 3 * kTile, 96, scheme);
-  for (const std::int64_t tile : {0, 2}) {
-    const PackedWeight columns = kept_columns(weight, tile, 1);
-    validate(columns, "columns");
-    const auto [begin, end] = stored_groups_of(weight, tile * kTile);
-    ASSERT_EQ(columns.k, (end - begin + 1) * 16);
-    for (std::int64_t row = 0; row < kTile; ++row) {
-      const std::vector<float> whole = decoded(weight, tile * kTile + row);
-      const std::vector<float> got = decoded(columns, row);
-      for (std::int64_t at = 0; at < columns.k; ++at) {
-        const std::int64_t g = begin + at / 16;
-        const float expected =
-            g == end ? 0.0f
-                     : whole[static_cast<std::size_t>(16 * stored_group(weight, g) + at % 16)];
-        EXPECT_EQ(got[static_cast<std::size_t>(at)], expected) << row << " " << at;
-      }
-    }
-  }
-}
-
 // Two rows of three groups of 8; the second group of the first row and all of the second go.
 TEST(BlockSparse, LiesInMemoryAsTheDrawingSays) {
   std::vector<float> w(48, 0.0f);

@@ -56,19 +56,13 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
   Prepared layers;
   for (const Linear& part : set.parts) {
     PreparedLayer& layer = layers.emplace_back();
-    layer.kernel = &kernel_of(part, true);
-    if (layer.kernel->prepare != nullptr) {
-      layer.layout = layout ? layout(part) : layer.kernel->prepare(part.weight, pool_);
-      layer.needs = layer.layout->needs();
+    const LinearKernel& kernel = kernel_of(part, true);
+    if (layout && kernel.reads_tiles) {
+      layer = prepared_tiles(layout(part));
+    } else if (kernel.prepare != nullptr) {
+      layer = kernel.prepare(part.weight, pool_);
     }
-    if (layer.kernel->copy != nullptr) {
-      layer.copy = layer.kernel->copy(part.weight);
-      layer.needs = layer.kernel->needs(part.weight);
-    }
-    if (layer.kernel->pack_rows != nullptr) {
-      layer.units = layer.kernel->pack_rows(part.weight, pool_);
-      layer.needs = layer.kernel->needs(part.weight);
-    }
+    layer.kernel = &kernel;
     layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
   }
   prepared_[id] = std::move(layers);

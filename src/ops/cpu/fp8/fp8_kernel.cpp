@@ -39,7 +39,7 @@ void run(const LinearCall& call, LinearWorkspace& workspace) {
 }  // namespace
 
 LinearKernel fp8_kernel() {
-  return {"fp8", refusal, nullptr, nullptr, nullptr, schedule, run};
+  return {"fp8", refusal, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu

@@ -43,8 +43,8 @@ formats::PackedWeight whole_weight(const formats::PackedWeight& weight) {
   return formats::dense_weight(std::move(whole));
 }
 
-InputNeeds float_inputs(const formats::PackedWeight&) {
-  return {};
+PreparedLayer prepare_whole(const formats::PackedWeight& weight, core::ThreadPool&) {
+  return {whole_weight(weight), {}};
 }
 
 Refusal decoded_refusal(const LayerProblem& problem) {
@@ -71,8 +71,9 @@ void run_whole(const LinearCall& call, LinearWorkspace& workspace) {
   const Matrix& x = call.x.values();
   float* y = call.y;
   for (const PreparedLayer& layer : call.layers) {
-    dense_linear(x.data(), x.rows(), x.columns(), *layer.copy, y, call.ldy, workspace.pool);
-    y += layer.copy->n;
+    const auto& weight = std::get<formats::PackedWeight>(layer.form);
+    dense_linear(x.data(), x.rows(), x.columns(), weight, y, call.ldy, workspace.pool);
+    y += weight.n;
   }
 }
 
@@ -84,15 +85,15 @@ std::string schedule(const LayerProblem& problem) {
 }  // namespace
 
 LinearKernel dense_kernel() {
-  return {"dense", dense_refusal, nullptr, nullptr, nullptr, schedule, run};
+  return {"dense", dense_refusal, nullptr, schedule, run};
 }
 
 LinearKernel whole_kernel() {
-  return {"dense-whole", whole_refusal, nullptr, whole_weight, float_inputs, schedule, run_whole};
+  return {"dense-whole", whole_refusal, prepare_whole, schedule, run_whole};
 }
 
 LinearKernel decoded_kernel() {
-  return {"decoded", decoded_refusal, nullptr, nullptr, nullptr, schedule, run};
+  return {"decoded", decoded_refusal, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu

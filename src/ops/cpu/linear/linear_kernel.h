@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "ops/cpu/linear/linear_input.h"
 #include "ops/cpu/packed/packed_linear.h"
@@ -32,24 +33,35 @@ inline bool takes_wide_codes(ActivationPrecision activations, const formats::Sch
 
 struct LinearKernel;
 
+/// What a kernel reads in the place of a stored weight: tiles, another weight, or units of
+/// block-sparse rows; nothing where it reads the weight as it is stored.
+using LayerForm = std::variant<std::monostate, PackedLinear, formats::PackedWeight, SparseUnits>;
+
 /// A layer in the form that its kernel reads.
 struct PreparedLayer {
+  LayerForm form;
+  InputNeeds needs;  // with a form: how it wants its input
   const LinearKernel* kernel = nullptr;
-  std::optional<PackedLinear> layout;         // by LinearKernel::prepare
-  std::optional<formats::PackedWeight> copy;  // by LinearKernel::copy
-  std::optional<SparseUnits> units;           // by LinearKernel::pack_rows
-  InputNeeds needs;                           // with one of them: how it wants its input
 
-  /// Otherwise the kernel reads the weight as it is stored.
-  bool has_own_form() const { return layout || copy || units; }
-  std::int64_t bytes() const {
-    return (layout ? layout->bytes() : 0) + (copy ? formats::stored_bytes(*copy) : 0) +
-           (units ? units->bytes() : 0);
-  }
+  bool has_own_form() const { return form.index() != 0; }
+  std::int64_t bytes() const;
 };
 
+/// A layer whose form is a PackedLinear.
+PreparedLayer prepared_tiles(PackedLinear tiles);
+
+/// The forms of layers that all have a T.
+template <class T>
+std::vector<const T*> forms_of(std::span<const PreparedLayer> layers) {
+  std::vector<const T*> forms;
+  for (const PreparedLayer& layer : layers) {
+    forms.push_back(&std::get<T>(layer.form));
+  }
+  return forms;
+}
+
 /// Layers that stand side by side, of one kernel and with equal needs: one of them, or several that
-/// have layouts or copies. They write y [m, n_0 + n_1 + ...], rows ldy apart.
+/// have forms of their own. They write y [m, n_0 + n_1 + ...], rows ldy apart.
 struct LinearCall {
   LinearInput& x;
   std::span<const Linear> parts;
@@ -63,18 +75,13 @@ struct LinearCall {
 struct LinearKernel {
   std::string name;
   std::function<Refusal(const LayerProblem&)> refusal;
-  /// Makes the layout that it reads; null: it reads weights as they are stored. All kernels that
-  /// have one share it.
-  PackedLinear (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
-  /// Makes another weight of the stored one, which it reads; null: it does not.
-  formats::PackedWeight (*copy)(const formats::PackedWeight& weight) = nullptr;
-  /// With copy or pack_rows: how it wants its input.
-  InputNeeds (*needs)(const formats::PackedWeight& weight) = nullptr;
+  /// Makes the form that it reads; null: it reads weights as they are stored.
+  PreparedLayer (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
   /// How it takes the problem's tokens, in words.
   std::function<std::string(const LayerProblem&)> schedule;
   std::function<void(const LinearCall&, LinearWorkspace&)> run;
-  /// Makes the units that it reads, of block-sparse rows; null: it reads none.
-  SparseUnits (*pack_rows)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
+  /// Whether the form is a PackedLinear, which all kernels that have one share, and files hold.
+  bool reads_tiles = false;
 };
 
 }  // namespace nibble::ops::cpu

@@ -9,6 +9,26 @@
 #include "ops/cpu/trellis/trellis_linear.h"
 
 namespace nibble::ops::cpu {
+namespace {
+
+std::int64_t bytes_of(const std::monostate&) {
+  return 0;
+}
+std::int64_t bytes_of(const PackedLinear& tiles) {
+  return tiles.bytes();
+}
+std::int64_t bytes_of(const formats::PackedWeight& weight) {
+  return formats::stored_bytes(weight);
+}
+std::int64_t bytes_of(const SparseUnits& units) {
+  return units.bytes();
+}
+
+}  // namespace
+
+std::int64_t PreparedLayer::bytes() const {
+  return std::visit([](const auto& held) { return bytes_of(held); }, form);
+}
 
 std::span<const LinearKernel> linear_kernels() {
   static const std::vector<LinearKernel> kernels = [] {

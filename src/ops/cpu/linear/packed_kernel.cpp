@@ -1,4 +1,5 @@
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,8 +15,8 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::is_block_sparse(scheme) && !formats::has_tile_pattern(scheme)) {
-    return Reason("each row keeps groups of its own");
+  if (formats::is_block_sparse(scheme)) {
+    return Reason("weights are block-sparse rows");
   }
   if (!has_layout(scheme)) {
     return Reason("weights are {}, not integers or entries of a book", scheme.code.type->name);
@@ -40,10 +41,6 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
   const std::int64_t rows =
       problem.linear.m * (takes_wide_codes(problem.activations, scheme) ? 2 : 1);
   const int bits = scheme.code.bits;
-  if (formats::is_block_sparse(scheme)) {
-    return fmt::format("multiplies the groups that tiles of {} rows keep, weights of {} bits",
-                       formats::pattern_rows(scheme), bits);
-  }
   const std::int64_t k = problem.linear.k;
   const std::int64_t group = padded_group(formats::group_size(scheme, k), k);
   return variant.direct_rows == nullptr || rows <= variant.direct_rows(group)
@@ -52,10 +49,7 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
 }
 
 void run(const Variant& variant, const LinearCall& call, LinearWorkspace& workspace) {
-  std::vector<const PackedLinear*> layouts;
-  for (const PreparedLayer& layer : call.layers) {
-    layouts.push_back(&*layer.layout);
-  }
+  const std::vector<const PackedLinear*> layouts = forms_of<PackedLinear>(call.layers);
   core::require(layouts.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, layouts.front()->k(),
                 call.x.values().columns());
@@ -63,13 +57,23 @@ void run(const Variant& variant, const LinearCall& call, LinearWorkspace& worksp
                 call.ldy, workspace.pool);
 }
 
+PreparedLayer prepare(const formats::PackedWeight& weight, core::ThreadPool& pool) {
+  return prepared_tiles(PackedLinear::pack(weight, pool));
+}
+
 }  // namespace
+
+PreparedLayer prepared_tiles(PackedLinear tiles) {
+  InputNeeds needs = tiles.needs();
+  return {std::move(tiles), std::move(needs)};
+}
 
 LinearKernel packed_kernel(const Variant& variant) {
   LinearKernel kernel;
   kernel.name = std::string("packed-") + variant.name;
   kernel.refusal = [&variant](const LayerProblem& problem) { return refusal(variant, problem); };
-  kernel.prepare = PackedLinear::pack;
+  kernel.prepare = prepare;
+  kernel.reads_tiles = true;
   kernel.schedule = [&variant](const LayerProblem& problem) { return schedule(variant, problem); };
   kernel.run = [&variant](const LinearCall& call, LinearWorkspace& workspace) {
     run(variant, call, workspace);

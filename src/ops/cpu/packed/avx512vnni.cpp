@@ -139,7 +139,6 @@ Variant avx512vnni_variant() {
   Variant variant = variant_of<Avx512Vnni>(
       "avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
       [] { return cpu_features().avx512vnni; }, run_by_kind<Tiles>);
-  variant.run_kept = run_kept_tile<Avx512Vnni, 1>;
   return variant;
 }
 

@@ -60,7 +60,6 @@ struct Tiles : EachTile<AvxVnni, Whole<typename Codes::template Source<AvxVnni, 
 Variant avxvnni_variant() {
   Variant variant = variant_of<AvxVnni>(
       "avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; }, run_by_kind<Tiles>);
-  variant.run_kept = run_kept_tile<AvxVnni, 2>;
   return variant;
 }
 

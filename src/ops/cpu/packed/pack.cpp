@@ -74,7 +74,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 
 bool has_layout(const formats::Scheme& scheme) {
   return (formats::is_integer(scheme) || formats::has_book(scheme)) &&
-         (!formats::is_block_sparse(scheme) || formats::has_tile_pattern(scheme));
+         !formats::is_block_sparse(scheme);
 }
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
@@ -120,19 +120,13 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
   linear.needs_ = input_needs(weight.scheme, weight.k);
   const WeightTables tables = weight_tables(weight);
   linear.tiled_ = checked_layout(weight, tables, linear.needs_);
-  linear.plan_kept(weight);
   TiledWeight& tiled = linear.tiled_;
   linear.memory_ = PageBuffer(linear.tile_bytes());
   tiled.tiles = reinterpret_cast<const std::uint8_t*>(linear.memory_.data());
   const auto write = [&](std::int64_t begin, std::int64_t end) {
-    std::byte* const memory = linear.memory_.data();
-    TileWriter writer(weight, tables, tiled, linear.needs_.group, memory);
+    TileWriter writer(weight, tables, tiled, linear.needs_.group, linear.memory_.data());
     for (std::int64_t tile = begin; tile < end; ++tile) {
-      if (linear.kept_) {
-        linear.kept_->write(weight, tile, memory);
-      } else {
-        writer.write(tile);
-      }
+      writer.write(tile);
     }
   };
   pool.parallel_for(tiled.tile_count, 1 + tiled.tile_count / (std::int64_t{8} * pool.size()),
@@ -144,25 +138,8 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
   return linear;
 }
 
-void PackedLinear::plan_kept(const PackedWeight& weight) {
-  if (formats::has_tile_pattern(weight.scheme)) {
-    kept_ = std::make_unique<KeptTiles>(weight, needs_.group);
-  }
-}
-
-std::int64_t PackedLinear::tile_bytes() const {
-  return kept_ ? kept_->bytes() : tiled_.tile_count * tiled_.tile_bytes;
-}
-
-std::int64_t PackedLinear::tile_at(std::int64_t byte) const {
-  return kept_ ? kept_->tile_at(byte) : (byte + tiled_.tile_bytes - 1) / tiled_.tile_bytes;
-}
-
 void PackedLinear::run(const Variant& variant, const TiledInput& x, std::int64_t begin,
                        std::int64_t end, float* y, std::int64_t ldy) const {
-  if (kept_) {
-    return kept_->run(variant, tiled_.tiles, x, begin, end, y, ldy);
-  }
   TiledWeight tiles = tiled_;
   tiles.tiles += begin * tiles.tile_bytes;
   tiles.n = std::min(tiles.n, end * kTileRows) - begin * kTileRows;
@@ -181,10 +158,7 @@ PackedBytes PackedLinear::stored() const {
 PackedPlan packed_plan(const PackedWeight& weight) {
   const InputNeeds needs = input_needs(weight.scheme, weight.k);
   const TiledWeight tiled = checked_layout(weight, shared_tables(weight), needs);
-  const std::int64_t bytes = formats::has_tile_pattern(weight.scheme)
-                                 ? KeptTiles(weight, needs.group).bytes()
-                                 : tiled.tile_count * tiled.tile_bytes;
-  PackedPlan plan{bytes, sums_of(tiled, needs), std::nullopt};
+  PackedPlan plan{tiled.tile_count * tiled.tile_bytes, sums_of(tiled, needs), std::nullopt};
   if (!has_row_tables(weight)) {
     plan.range = PackedRange{tiled.zero, tiled.largest};
   }
@@ -219,7 +193,6 @@ PackedLinear PackedLinear::view_head(const PackedWeight& weight, const PackedByt
     tables.largest = bytes.largest;
   }
   linear.tiled_ = checked_layout(weight, tables, linear.needs_);
-  linear.plan_kept(weight);
   core::require(std::cmp_equal(bytes.tiles.size(), linear.tile_bytes()) &&
                     std::cmp_equal(bytes.sums.size(), sums_of(linear.tiled_, linear.needs_)) &&
                     reinterpret_cast<std::uintptr_t>(bytes.tiles.data()) % kLine == 0 &&

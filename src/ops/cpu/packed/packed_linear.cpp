@@ -46,25 +46,6 @@ TiledInput rows_of(TiledInput input, std::int64_t begin, std::int64_t count) {
   return input;
 }
 
-/// Whether there are tiles that keep some of their groups, of unlike sizes.
-bool keeps_tiles(std::span<const PackedLinear* const> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [](const PackedLinear* part) { return part->kept() != nullptr; });
-}
-
-/// The first tile of all parts, one after another, that begins at `byte` of them or behind it.
-std::int64_t tile_at(std::span<const PackedLinear* const> parts, std::int64_t byte) {
-  std::int64_t first = 0;
-  for (const PackedLinear* part : parts) {
-    if (byte < part->tile_bytes()) {
-      return first + part->tile_at(byte);
-    }
-    byte -= part->tile_bytes();
-    first += part->tiled().tile_count;
-  }
-  return first;
-}
-
 /// The input as a layer that knows nothing of 16-bit codes asks for it.
 InputNeeds needs_of_layer(const QuantizedInput& input) {
   InputNeeds needs = input.needs();
@@ -146,7 +127,7 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
     return;
   }
   const std::int64_t m = input.tiled().m;
-  const std::int64_t block = keeps_tiles(parts) ? m : tokens_per_block(variant, input);
+  const std::int64_t block = tokens_per_block(variant, input);
   // Chunks count tiles over all parts, one after another; a chunk may span two parts.
   const auto run_tiles = [&](std::int64_t token, std::int64_t begin, std::int64_t end) {
     const TiledInput rows = rows_of(input.tiled(), token, block);
@@ -179,12 +160,6 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   const std::int64_t chunk =
       tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), m, pool.size());
   const std::int64_t chunks = (tiles + chunk - 1) / chunk;
-  if (keeps_tiles(parts)) {
-    pool.parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-      run_tiles(0, tile_at(parts, bytes * begin / chunks), tile_at(parts, bytes * end / chunks));
-    });
-    return;
-  }
   if (block >= m) {
     pool.parallel_for(tiles, chunk,
                       [&](std::int64_t begin, std::int64_t end) { run_tiles(0, begin, end); });

@@ -8,7 +8,6 @@
 
 #include "core/threads.h"
 #include "formats/packed_weight.h"
-#include "ops/cpu/packed/kept_tiles.h"
 #include "ops/cpu/packed/page_buffer.h"
 #include "ops/cpu/packed/quantized_input.h"
 #include "ops/cpu/packed/tile_layout.h"
@@ -17,7 +16,7 @@
 namespace nibble::ops::cpu {
 
 /// Whether weights of the scheme come into the layout of PackedLinear: integers and books, but not
-/// block-sparse rows with a pattern for each row.
+/// block-sparse rows.
 bool has_layout(const formats::Scheme& scheme);
 
 /// How a layer wants its input. Groups of the layout are the smaller of the weight's and the
@@ -57,9 +56,8 @@ PackedRange packed_range(const formats::PackedWeight& weight);
 ///
 /// Codes keep their bits. Groups are padded to 32 inputs, but those of 16 that fill rows in pairs.
 /// Books run as INT8 tables (int8_table.h):
-/// exact for FP4, MXFP4 and NVFP4, rounded to 1/127 of the largest entry for the others. Of
-/// block-sparse rows there are the groups that tiles keep (kept_tiles.h). Sizes must stay below
-/// 2^31 rows and inputs.
+/// exact for FP4, MXFP4 and NVFP4, rounded to 1/127 of the largest entry for the others. Sizes must
+/// stay below 2^31 rows and inputs.
 class PackedLinear {
  public:
   /// Throws kFailed for a weight without a layout (has_layout).
@@ -78,17 +76,12 @@ class PackedLinear {
   /// Memory of the packed layout, all of which one token reads.
   std::int64_t bytes() const { return tile_bytes() + (tail_ ? tail_->bytes() : 0); }
   /// The same without the tail.
-  std::int64_t tile_bytes() const;
-  /// The first tile that begins at `byte` of them or behind it.
-  std::int64_t tile_at(std::int64_t byte) const;
+  std::int64_t tile_bytes() const { return tiled_.tile_count * tiled_.tile_bytes; }
   /// Without the tail, which has bytes of its own.
   PackedBytes stored() const;
   /// The INT8 weights of the last inputs; null without a tail. All else is about the inputs before.
   const PackedLinear* tail() const { return tail_.get(); }
-  /// Where there are kept tiles, which have plans of their own, what all of them have in common.
   const TiledWeight& tiled() const { return tiled_; }
-  /// Of block-sparse rows; null for others.
-  const KeptTiles* kept() const { return kept_.get(); }
   /// y of the rows of tiles [begin, end), without the tail: y points at the first of them.
   void run(const Variant& variant, const TiledInput& x, std::int64_t begin, std::int64_t end,
            float* y, std::int64_t ldy) const;
@@ -98,7 +91,6 @@ class PackedLinear {
  private:
   PackedLinear() = default;
   void read_needs(const formats::PackedWeight& weight);
-  void plan_kept(const formats::PackedWeight& weight);
   static PackedLinear pack_head(const formats::PackedWeight& weight, core::ThreadPool& pool);
   static PackedLinear view_head(const formats::PackedWeight& weight, const PackedBytes& bytes,
                                 std::shared_ptr<const void> owner);
@@ -108,7 +100,6 @@ class PackedLinear {
   std::shared_ptr<const void> owner_;      // of view()
   TiledWeight tiled_;
   std::span<const std::int32_t> sums_;
-  std::unique_ptr<const KeptTiles> kept_;
   std::unique_ptr<PackedLinear> tail_;
   std::int64_t k_ = 0;  // without the tail
   InputNeeds needs_;

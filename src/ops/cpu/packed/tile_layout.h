@@ -134,11 +134,4 @@ struct TiledInput {
   std::int64_t groups = 0;
 };
 
-/// The groups of the activations that those of a tile meet (kept_tiles.h).
-struct KeptGroups {
-  const std::uint16_t* groups = nullptr;  // [count]
-  std::int64_t count = 0;
-  std::int64_t stride = 0;  // bytes of the codes from group to group
-};
-
 }  // namespace nibble::ops::cpu

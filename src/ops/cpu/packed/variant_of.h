@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "ops/cpu/packed/kept_kernel.h"
 #include "ops/cpu/packed/panel_kernel.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
@@ -31,20 +30,6 @@ template <template <class> class Tiles>
 void run_by_kind(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
   with_codes(w, [&](auto codes) { Tiles<decltype(codes)>::run(w, x, begin, end, y, ldy); });
-}
-
-/// Variant::run_kept, all V vectors of a tile at a time.
-template <class Isa, int V>
-void run_kept_tile(const TiledWeight& w, const TiledInput& x, const KeptGroups& kept, float* y,
-                   std::int64_t ldy) {
-  with_integers(w.bits, [&](auto codes) {
-    using Source = Whole<typename decltype(codes)::template Source<Isa, V>, V>;
-    const std::int64_t step = even_step(x.m, Isa::kDirectTokens);
-    for (std::int64_t token = 0; token < x.m; token += step) {
-      const std::int64_t count = x.m - token < step ? x.m - token : step;
-      dispatch_kept<Isa, Source, V, Isa::kDirectTokens>(w, x, token, count, kept, y, ldy);
-    }
-  });
 }
 
 /// One product into each of the sums; written out, so that no loop stands between them.

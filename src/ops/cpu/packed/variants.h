@@ -48,10 +48,6 @@ struct Variant {
   /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
-  /// The one tile of `w`, an integer weight in groups of kHalfUnit, with at most direct_rows() rows
-  /// of codes, where it lies; null: activations are brought together for `run`.
-  void (*run_kept)(const TiledWeight& w, const TiledInput&, const KeptGroups&, float* y,
-                   std::int64_t ldy) = nullptr;
 };
 
 Variant scalar_variant();

@@ -1,4 +1,5 @@
 #include "ops/cpu/cpu_features.h"
+#include "ops/cpu/sparse/tile_units.h"
 #include "ops/cpu/sparse/unit_rows.h"
 
 // Half of a vector of a unit is one register. vpmaddubsw adds two products in 16 bits: 2 x 15 x 127
@@ -77,11 +78,17 @@ struct Avx2 {
   }
 };
 
+void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
+         float* y, std::int64_t ldy) {
+  return w.rows == 1 ? run_held<Avx2, 4>(w, x, begin, end, y, ldy)
+                     : run_tiles_avx2(w, x, begin, end, y, ldy);
+}
+
 }  // namespace
 
 SparseKernel avx2_sparse_kernel() {
   return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; },
-          [](int held_bits) { return held_bits == 4; }, run_held<Avx2, 4>};
+          [](int held_bits, int rows) { return held_bits == 4 || rows != 1; }, run};
 }
 
 }  // namespace nibble::ops::cpu

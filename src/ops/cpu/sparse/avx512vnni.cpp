@@ -1,4 +1,5 @@
 #include "ops/cpu/cpu_features.h"
+#include "ops/cpu/sparse/tile_units.h"
 #include "ops/cpu/sparse/token_lanes.h"
 #include "ops/cpu/sparse/unit_rows.h"
 
@@ -108,6 +109,9 @@ struct Avx512Vnni {
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
          float* y, std::int64_t ldy) {
+  if (w.rows != 1) {
+    return run_tiles_avx512vnni(w, x, begin, end, y, ldy);
+  }
   return w.held_bits == 4 ? run_held<Avx512Vnni, 4>(w, x, begin, end, y, ldy)
                           : run_held<Avx512Vnni, 8>(w, x, begin, end, y, ldy);
 }
@@ -118,7 +122,7 @@ SparseKernel avx512vnni_sparse_kernel() {
   return {"avx512vnni",
           "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
           [] { return cpu_features().avx512vnni; },
-          [](int) { return true; },
+          [](int, int) { return true; },
           run,
           run_token_lanes_avx512vnni};
 }

@@ -77,10 +77,6 @@ Refusal refusal(const LayerProblem& problem) {
   return epilogue_refusal(problem.linear.epilogue);
 }
 
-InputNeeds float_inputs(const PackedWeight&) {
-  return {};
-}
-
 std::string schedule(const LayerProblem& problem) {
   return problem.linear.m <= kFewGroupedRows
              ? "reads the kept groups for four tokens at a time, as they lie"
@@ -88,10 +84,7 @@ std::string schedule(const LayerProblem& problem) {
 }
 
 void run(const LinearCall& call, LinearWorkspace& workspace) {
-  std::vector<const PackedWeight*> weights;
-  for (const PreparedLayer& layer : call.layers) {
-    weights.push_back(&*layer.copy);
-  }
+  const std::vector<const PackedWeight*> weights = forms_of<PackedWeight>(call.layers);
   const Matrix& x = call.x.values();
   core::require(weights.front()->k == x.columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k,
@@ -162,7 +155,10 @@ void float_rows_linear(const float* x, std::int64_t m, std::int64_t ldx,
 }
 
 LinearKernel float_rows_kernel() {
-  return {"sparse-f16", refusal, nullptr, in_order_of_sums, float_inputs, schedule, run};
+  const auto prepare = [](const PackedWeight& weight, core::ThreadPool&) {
+    return PreparedLayer{in_order_of_sums(weight), {}};
+  };
+  return {"sparse-f16", refusal, prepare, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu

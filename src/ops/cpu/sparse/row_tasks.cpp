@@ -25,13 +25,13 @@ std::int64_t first_row(std::span<const std::int32_t> row_index, std::int64_t tas
 
 }  // namespace
 
-void RowTasks::add(std::span<const std::int32_t> row_index, std::int64_t bytes) {
+void RowTasks::add(std::span<const std::int32_t> row_index, std::int64_t bytes, std::int64_t tile) {
   const auto rows = static_cast<std::int64_t>(row_index.size()) - 1;
   const std::int64_t tasks = std::min(
       rows, std::max(kTasksPerThread * threads_, bytes / (again_ ? kCachedBytes : kStreamedBytes)));
   layers_.push_back({row_index, count_, tasks, width_});
   count_ += tasks;
-  width_ += rows;
+  width_ += rows * tile;
 }
 
 RowTasks::Rows RowTasks::at(std::int64_t task) const {

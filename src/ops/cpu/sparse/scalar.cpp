@@ -5,6 +5,7 @@
 #include "formats/row_unit.h"
 #include "ops/cpu/sparse/sparse_rows.h"
 #include "ops/cpu/sparse/sparse_units.h"
+#include "ops/cpu/sparse/tile_units.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -87,6 +88,9 @@ float dot(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t ro
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
          float* y, std::int64_t ldy) {
+  if (w.rows != 1) {
+    return run_tiles_scalar(w, x, begin, end, y, ldy);
+  }
   const SparseUnitLayout layout = sparse_unit_layout(w.group, w.held_bits, w.scale_bytes);
   for (std::int64_t token = 0; token < x.m; ++token) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -98,7 +102,7 @@ void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::i
 }  // namespace
 
 SparseKernel scalar_sparse_kernel() {
-  return {"scalar", "nothing", [] { return true; }, [](int) { return true; }, run};
+  return {"scalar", "nothing", [] { return true; }, [](int, int) { return true; }, run};
 }
 
 }  // namespace nibble::ops::cpu

@@ -42,6 +42,7 @@ SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
   x.codes = tiled.codes + first * tiled.row_stride;
   x.code_stride = tiled.row_stride;
   x.scales = tiled.scales + first * tiled.groups;
+  x.sums = tiled.sums + first * tiled.groups;
   x.scale_stride = tiled.groups;
   const std::int64_t group = input.group();
   if (input.group_stride() == group) {

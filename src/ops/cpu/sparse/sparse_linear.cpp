@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "formats/block_sparse.h"
 #include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/linear/linear_kernels.h"
@@ -48,9 +50,6 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   if (!formats::has_codes(scheme)) {
     return Reason("weights are floats");
   }
-  if (formats::has_tile_pattern(scheme)) {
-    return Reason("tiles of rows keep the same groups, which packed kernels take");
-  }
   if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
     return Reason("activations are to stay in float");
   }
@@ -63,17 +62,14 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   if (problem.named != nullptr && !has_instructions(*problem.named, kernel)) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
-  if (!kernel.takes(held_bits_of(scheme.code.bits))) {
+  if (!kernel.takes(held_bits_of(scheme.code.bits), formats::pattern_rows(scheme))) {
     return Reason("it has no loops for codes of {} bits", std::int64_t{scheme.code.bits});
   }
   return epilogue_refusal(problem.linear.epilogue);
 }
 
 void run(const SparseKernel& kernel, const LinearCall& call, LinearWorkspace& workspace) {
-  std::vector<const SparseUnits*> weights;
-  for (const PreparedLayer& layer : call.layers) {
-    weights.push_back(&*layer.units);
-  }
+  const std::vector<const SparseUnits*> weights = forms_of<SparseUnits>(call.layers);
   core::require(weights.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k(),
                 call.x.values().columns());
@@ -119,14 +115,14 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
   const std::int64_t m = input.m() * input.rows_per_token();
   const bool has_lanes = kernel.run_lanes != nullptr &&
                          std::all_of(weights.begin(), weights.end(), [](const SparseUnits* weight) {
-                           return weight->view().held_bits == 4;
+                           return weight->view().held_bits == 4 && weight->view().rows == 1;
                          });
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
   const SparseInput x = sparse_input(input, in_lanes, codes);
-  RowTasks tasks(pool.size(), in_lanes > kSparseLanes);
+  RowTasks tasks(pool.size(), m > kSparseLanes);
   for (const SparseUnits* const weight : weights) {
-    tasks.add(weight->first_unit(), weight->bytes());
+    tasks.add(weight->first_unit(), weight->bytes(), weight->view().rows);
   }
   const bool wide = input.rows_per_token() != 1;
   float* const out = wide ? digits_scratch.floats(m * tasks.width()) : y;
@@ -149,10 +145,18 @@ LinearKernel sparse_kernel(const SparseKernel& kernel) {
   LinearKernel entry;
   entry.name = std::string("sparse-") + kernel.name;
   entry.refusal = [&kernel](const LayerProblem& problem) { return refusal(kernel, problem); };
-  entry.pack_rows = SparseUnits::pack;
-  entry.needs = sparse_needs;
-  entry.schedule = [](const LayerProblem&) {
-    return std::string("reads the kept groups of a row, in one stream, for some tokens at a time");
+  entry.prepare = [](const formats::PackedWeight& weight, core::ThreadPool& pool) {
+    return PreparedLayer{SparseUnits::pack(weight, pool), sparse_needs(weight)};
+  };
+  entry.schedule = [](const LayerProblem& problem) {
+    const int rows = formats::pattern_rows(problem.linear.scheme);
+    return rows == 1 ? std::string(
+                           "reads the kept groups of a row, in one stream, for some tokens "
+                           "at a time")
+                     : fmt::format(
+                           "reads the groups that tiles of {} rows keep, in one stream, for "
+                           "some tokens at a time",
+                           rows);
   };
   entry.run = [&kernel](const LinearCall& call, LinearWorkspace& workspace) {
     run(kernel, call, workspace);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
+#include "ops/cpu/sparse/tile_units.h"
 
 // Every kernel that runs here against sums in double, and against each other to the last bit.
 namespace nibble::ops::cpu {
@@ -34,8 +36,17 @@ constexpr const char* kSchemes[] = {
     "int4-asym-g16-bsr-a8",     "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
     "int8-asym-g64-bsr-a8g128", "int4-asym-g16-s7-bsr",  "int4-sym-g8-s7-bsr",
     "int8-asym-g32-s7-bsr-a8"};
+// Tiles of rows keep the same groups.
+constexpr Shape kTileShapes[] = {{16, 1}, {32, 2}, {80, 9}, {192, 24}, {48, 31}, {32, 300}};
+constexpr const char* kTileSchemes[] = {
+    "int4-asym-g16-bsr-t16",        "int4-sym-g16-bsr-t16",      "int4-asym-g32-bsr-t16",
+    "int4-asym-g64-bsr-t16",        "int4-asym-g8-bsr-t16",      "int8-asym-g16-bsr-t16",
+    "int8-sym-g32-bsr-t16",         "int3-asym-g16-bsr-t16",     "int2-asym-g64-bsr-t16",
+    "int4-asym-g16-bsr-t16-a8",     "int4-asym-g16-bsr-t16-a8s", "int4-asym-g16-bsr-t16-a4",
+    "int8-asym-g64-bsr-t16-a8g128", "int4-asym-g16-s7-bsr-t16",  "int4-sym-g8-s7-bsr-t16",
+    "int8-asym-g32-s7-bsr-t16-a8"};
 
-/// Keeps `share` of the groups. Every third row is empty, every fifth has all.
+/// Keeps `share` of the groups. Every third row, or tile, is empty, every fifth has all.
 PackedWeight sparse_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {
   const std::int64_t group = formats::parse_scheme(text).scale.group;
   return testing::sparse_weight(text, shape.n, shape.groups * group, seed,
@@ -108,20 +119,26 @@ PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& i
 }
 
 bool takes(const SparseKernel& kernel, const PackedWeight& weight) {
-  return kernel.runs_here() && kernel.takes(held_bits_of(weight.scheme.code.bits));
+  const formats::Scheme& scheme = weight.scheme;
+  return kernel.runs_here() && kernel.takes(held_bits_of(scheme.code.bits),
+                                            static_cast<int>(formats::pattern_rows(scheme)));
 }
 
 std::int64_t chain_of(const PackedWeight& weight) {
   return weight.k / kSparseQuad;
 }
 
-TEST(SparseLinear, IsTheReferenceOnEveryKernel) {
+/// Returns how often a kernel with vectors ran.
+int compare_kernels(std::span<const char* const> schemes, std::span<const Shape> shapes) {
   core::ThreadPool pool(2);
   int vector_kernels = 0;
-  for (const std::string scheme : kSchemes) {
-    for (const Shape& shape : kShapes) {
+  for (const std::string scheme : schemes) {
+    for (const Shape& shape : shapes) {
       const PackedWeight weight = sparse_weight(scheme, shape, 0.5, 3);
       for (const std::int64_t m : kTokens) {
+        if (m > 16 && weight.n * weight.k > 200000) {
+          continue;
+        }
         const QuantizedInput input = quantized(weight, m, pool);
         const auto plain = run(scalar_sparse_kernel(), weight, input, pool);
         const auto compared =
@@ -139,7 +156,17 @@ TEST(SparseLinear, IsTheReferenceOnEveryKernel) {
       }
     }
   }
-  if (vector_kernels == 0) {
+  return vector_kernels;
+}
+
+TEST(SparseLinear, IsTheReferenceOnEveryKernel) {
+  if (compare_kernels(kSchemes, kShapes) == 0) {
+    GTEST_SKIP() << "no kernel with vectors runs here";
+  }
+}
+
+TEST(SparseLinear, IsTheReferenceOfTilesOnEveryKernel) {
+  if (compare_kernels(kTileSchemes, kTileShapes) == 0) {
     GTEST_SKIP() << "no kernel with vectors runs here";
   }
 }
@@ -174,48 +201,66 @@ TEST(SparseUnits, HaveTheirGroupsAndNoMoreThanARestOfZeros) {
     EXPECT_EQ(ends[1] - ends[0], (end - begin + kLayout.entries - 1) / kLayout.entries) << row;
   }
   EXPECT_EQ(units.bytes(), units.first_unit().back() * kLayout.bytes);
-  EXPECT_THROW(
-      (void)SparseUnits::pack(testing::sparse_weight("int4-asym-g16-bsr-t16", 16, 64, 12), pool),
-      core::Error);
+  EXPECT_THROW((void)SparseUnits::pack(testing::random_weight("int4-asym-g16", 16, 64, 12), pool),
+               core::Error);
+}
+
+TEST(SparseUnits, OfTilesHaveTheirGroupsAndNothingElse) {
+  core::ThreadPool pool(2);
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr-t16", {192, 24}, 0.5, 11);
+  const SparseUnits units = SparseUnits::pack(weight, pool);
+  constexpr TileUnitLayout kLayout = tile_unit_layout_of(16, 4, 2);
+  EXPECT_EQ(kLayout.bytes, 168);  // 10.5 bytes for a group of a row
+  EXPECT_EQ(tile_unit_layout_of(16, 4, 1).bytes, 152);
+  ASSERT_EQ(units.n(), 192);
+  EXPECT_EQ(units.first_unit().back(), formats::stored_group_count(weight));
+  EXPECT_EQ(units.bytes(), formats::stored_group_count(weight) * (kLayout.bytes + 2));
 }
 
 TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
-  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {300, 40}, 0.3, 4);
   core::ThreadPool one(1);
   core::ThreadPool three(3);
-  for (const SparseKernel& kernel : sparse_kernels()) {
-    if (!takes(kernel, weight)) {
-      continue;
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+    const PackedWeight weight = sparse_weight(scheme, {304, 40}, 0.3, 4);
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (!takes(kernel, weight)) {
+        continue;
+      }
+      const auto many = run(kernel, weight, quantized(weight, 29, one), one);
+      EXPECT_EQ(run(kernel, weight, quantized(weight, 29, three), three), many) << kernel.name;
+      const auto alone = run(kernel, weight, quantized(weight, 1, three), three);
+      EXPECT_EQ(alone, std::vector<float>(many.begin(), many.begin() + 304)) << kernel.name;
     }
-    const auto many = run(kernel, weight, quantized(weight, 9, one), one);
-    EXPECT_EQ(run(kernel, weight, quantized(weight, 9, three), three), many) << kernel.name;
-    const auto alone = run(kernel, weight, quantized(weight, 1, three), three);
-    EXPECT_EQ(alone, std::vector<float>(many.begin(), many.begin() + 300)) << kernel.name;
   }
 }
 
 // 16-bit codes take two rows of digits.
 TEST(SparseLinear, AddsTheDigitsOfWideCodes) {
   core::ThreadPool pool(2);
-  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {40, 9}, 0.5, 5);
-  const QuantizedInput input = quantized(weight, 3, pool, true);
-  for (const SparseKernel& kernel : sparse_kernels()) {
-    if (takes(kernel, weight)) {
-      const auto compared = testing::compare(run(kernel, weight, input, pool),
-                                             reference_of(weight, input), 2 * chain_of(weight));
-      EXPECT_EQ(compared.bad, 0) << kernel.name;
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+    const PackedWeight weight = sparse_weight(scheme, {48, 9}, 0.5, 5);
+    const QuantizedInput input = quantized(weight, 3, pool, true);
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (takes(kernel, weight)) {
+        const auto compared = testing::compare(run(kernel, weight, input, pool),
+                                               reference_of(weight, input), 2 * chain_of(weight));
+        EXPECT_EQ(compared.bad, 0) << kernel.name << " " << scheme;
+      }
     }
   }
 }
 
+class PlantedFaults : public ::testing::TestWithParam<const char*> {};
+
 // A fault in any part of a weight is seen.
-TEST(SparseLinear, TestsSeePlantedFaults) {
+TEST_P(PlantedFaults, AreSeen) {
   core::ThreadPool pool(2);
-  const PackedWeight good = sparse_weight("int4-asym-g16-bsr", {17, 8}, 0.5, 6);
+  const auto made = [] { return sparse_weight(GetParam(), {80, 9}, 0.5, 6); };
+  const PackedWeight good = made();
   const QuantizedInput input = quantized(good, 2, pool);
   const PackedReference reference = reference_of(good, input);
   const auto seen = [&](auto damage) {
-    PackedWeight bad = sparse_weight("int4-asym-g16-bsr", {17, 8}, 0.5, 6);
+    PackedWeight bad = made();
     damage(bad);
     for (const SparseKernel& kernel : sparse_kernels()) {
       if (takes(kernel, bad) &&
@@ -233,23 +278,32 @@ TEST(SparseLinear, TestsSeePlantedFaults) {
   EXPECT_TRUE(seen([](PackedWeight& w) { w.row_index.mutable_data<std::int32_t>()[1] -= 1; }));
 }
 
+INSTANTIATE_TEST_SUITE_P(SparseLinear, PlantedFaults,
+                         ::testing::Values("int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"),
+                         [](const auto& test) {
+                           return std::string(test.index == 0 ? "OfRows" : "OfTiles");
+                         });
+
 // What is not finite in the inputs reaches the rows that keep a group of them, and no other.
 TEST(SparseLinear, ReadsOnlyWhatIsKept) {
   core::ThreadPool pool(1);
-  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {30, 11}, 0.5, 8);
-  std::vector<float> x = testing::random_input(1, weight.k, 9);
-  x[0] = std::numeric_limits<float>::infinity();
-  QuantizedInput input;
-  quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight), input, pool);
-  for (const SparseKernel& kernel : sparse_kernels()) {
-    if (!takes(kernel, weight)) {
-      continue;
-    }
-    const auto y = run(kernel, weight, input, pool);
-    for (std::int64_t row = 0; row < weight.n; ++row) {
-      const auto [begin, end] = formats::stored_groups_of(weight, row);
-      const bool reads = begin < end && formats::stored_group(weight, begin) == 0;
-      EXPECT_EQ(std::isnan(y[static_cast<std::size_t>(row)]), reads) << kernel.name << " " << row;
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+    const PackedWeight weight = sparse_weight(scheme, {144, 11}, 0.5, 8);
+    std::vector<float> x = testing::random_input(1, weight.k, 9);
+    x[0] = std::numeric_limits<float>::infinity();
+    QuantizedInput input;
+    quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight), input, pool);
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (!takes(kernel, weight)) {
+        continue;
+      }
+      const auto y = run(kernel, weight, input, pool);
+      for (std::int64_t row = 0; row < weight.n; ++row) {
+        const auto [begin, end] = formats::stored_groups_of(weight, row);
+        const bool reads = begin < end && formats::stored_group(weight, begin) == 0;
+        EXPECT_EQ(std::isnan(y[static_cast<std::size_t>(row)]), reads)
+            << kernel.name << " " << scheme << " " << row;
+      }
     }
   }
 }
@@ -260,8 +314,8 @@ class SparseLayers : public ::testing::Test {
     CpuOps ops({2, activations});
     LinearSet set;
     set.id = 0;
-    set.parts.push_back({"a", sparse_weight(scheme, {24, 6}, 0.5, 1), {}});
-    set.parts.push_back({"b", sparse_weight(scheme, {8, 6}, 0.7, 2), {}});
+    set.parts.push_back({"a", sparse_weight(scheme, {32, 6}, 0.5, 1), {}});
+    set.parts.push_back({"b", sparse_weight(scheme, {16, 6}, 0.7, 2), {}});
     ops.prepare(set);
     const std::int64_t bytes =
         formats::stored_bytes(set.parts[0].weight) + formats::stored_bytes(set.parts[1].weight);
@@ -281,18 +335,20 @@ class SparseLayers : public ::testing::Test {
 };
 
 TEST_F(SparseLayers, RunSideBySideInEveryPrecision) {
-  const auto exact = run_layer(ActivationPrecision::kFloat, "int4-asym-g16-bsr");
-  const auto close_to = [&](const std::vector<float>& y, double bound) {
-    double error = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      error += std::pow(static_cast<double>(y[i]) - exact[i], 2);
-      size += std::pow(static_cast<double>(exact[i]), 2);
-    }
-    return std::sqrt(error / size) < bound;
-  };
-  EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt8, "int4-asym-g16-bsr"), 0.01));
-  EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt16, "int4-asym-g16-bsr"), 1e-4));
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+    const auto exact = run_layer(ActivationPrecision::kFloat, scheme);
+    const auto close_to = [&](const std::vector<float>& y, double bound) {
+      double error = 0;
+      double size = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        error += std::pow(static_cast<double>(y[i]) - exact[i], 2);
+        size += std::pow(static_cast<double>(exact[i]), 2);
+      }
+      return std::sqrt(error / size) < bound;
+    };
+    EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt8, scheme), 0.01)) << scheme;
+    EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt16, scheme), 1e-4)) << scheme;
+  }
 }
 
 }  // namespace

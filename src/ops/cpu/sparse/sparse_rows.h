@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <span>
 
-/// Products of block-sparse rows (formats/block_sparse.h) in units, one stream for each row. This
-/// header is also included by files that are compiled for one instruction set: it must not bring
-/// inline functions with it, because the linker may keep the copy that needs that instruction set.
+/// Products of block-sparse rows (formats/block_sparse.h) in units, one stream for each row or for
+/// each tile of 16 rows that keep the same groups. This header is also included by files that are
+/// compiled for one instruction set: it must not bring inline functions with it, because the linker
+/// may keep the copy that needs that instruction set.
 ///
-/// A unit holds kSparseUnit weights, E = kSparseUnit / group groups that a row keeps:
+/// Units of a tile: tile_units.h. A unit of a row holds kSparseUnit weights, E = kSparseUnit /
+/// group groups that the row keeps:
 ///
 ///   places [E]    which group, counted from `base`, in a byte each
 ///   scales [E]    float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
@@ -59,8 +61,10 @@ static constexpr SparseUnitLayout sparse_unit_layout_of(int group, int held_bits
 /// One matrix as kernels see it.
 struct SparseWeight {
   const std::uint8_t* units = nullptr;
-  const std::int32_t* first_unit = nullptr;  // [n + 1], of each row
+  const std::int32_t* first_unit = nullptr;  // [n / rows + 1], of each row, or tile
+  const std::uint16_t* groups = nullptr;     // of each unit of tiles, which group it is
   const float* row_units = nullptr;          // [n], of scales that are bytes
+  int rows = 1;                              // of a unit: 1, or those of a tile
   int group = 0;                             // inputs: 8, 16, 32 or 64
   int held_bits = 4;                         // 4 or 8
   int scale_bytes = 2;                       // 1 or 2
@@ -71,6 +75,7 @@ struct SparseInput {
   std::int64_t m = 0;
   const std::int8_t* codes = nullptr;  // [m, k], rows code_stride bytes apart
   const float* scales = nullptr;       // [m, k / group], rows scale_stride floats apart
+  const std::int32_t* sums = nullptr;  // of the codes of each group, as scales
   std::int64_t code_stride = 0;
   std::int64_t scale_stride = 0;
 };
@@ -82,11 +87,13 @@ struct SparseKernel {
   const char* name = nullptr;  // that of the variant (packed/variants.h) with these instructions
   const char* needs = nullptr;
   bool (*runs_here)() = nullptr;
-  bool (*takes)(int held_bits) = nullptr;
-  /// Rows [begin, end) of all tokens; y points at column 0 of the matrix.
+  /// Units of so many bits for a code, of a row or of a tile.
+  bool (*takes)(int held_bits, int rows) = nullptr;
+  /// Rows, or tiles, [begin, end) of all tokens; y points at column 0 of the matrix.
   void (*run)(const SparseWeight&, const SparseInput&, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) = nullptr;
-  /// The same of nibbles and up to kSparseLanes tokens, a lane for each; null: there is none.
+  /// The same of rows of nibbles and up to kSparseLanes tokens, a lane for each; null: there is
+  /// none.
   void (*run_lanes)(const SparseWeight&, const SparseLanes&, std::int64_t begin, std::int64_t end,
                     float* y, std::int64_t ldy) = nullptr;
 };

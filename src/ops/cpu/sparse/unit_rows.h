@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-#include <immintrin.h>
-
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/unit_loads.h"
 
 /// The loops that the kernels with vectors share; included by one file for each, in an unnamed
 /// namespace. Needs AVX2, FMA and F16C. The instruction set gives
@@ -15,22 +13,6 @@
 ///   Isa::kTokens                                 that a unit's weights serve at most
 namespace nibble::ops::cpu {
 namespace {
-
-#define NIBBLE_INLINE inline __attribute__((always_inline))
-
-template <class T>
-NIBBLE_INLINE T load_as(const void* p) {
-  T value;
-  __builtin_memcpy(&value, p, sizeof(value));
-  return value;
-}
-
-NIBBLE_INLINE __m128i load_16(const void* p) {
-  return _mm_loadu_si128(static_cast<const __m128i*>(p));
-}
-NIBBLE_INLINE __m256i load_32(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
 
 /// The layout of a unit, and what entry its quads are of.
 template <int Group, int HeldBits, int ScaleBytes>
@@ -167,36 +149,16 @@ void run_tokens(const SparseWeight& w, const SparseInput& x, std::int64_t token,
   run_rows<Isa, Form, M>(w, x, token, begin, end, y, ldy);
 }
 
-template <class Isa, int Group, int HeldBits, int ScaleBytes>
-void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
-              float* y, std::int64_t ldy) {
-  for (std::int64_t token = 0; token < x.m; token += Isa::kTokens) {
-    const std::int64_t left = x.m - token;
-    run_tokens<Isa, UnitForm<Group, HeldBits, ScaleBytes>>(
-        w, x, token, left < Isa::kTokens ? left : Isa::kTokens, begin, end, y, ldy);
-  }
-}
-
-template <class Isa, int HeldBits, int ScaleBytes>
-void run_scales(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
-                float* y, std::int64_t ldy) {
-  switch (w.group) {
-    case 8:
-      return run_form<Isa, 8, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
-    case 16:
-      return run_form<Isa, 16, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
-    case 32:
-      return run_form<Isa, 32, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
-    default:
-      return run_form<Isa, 64, HeldBits, ScaleBytes>(w, x, begin, end, y, ldy);
-  }
-}
-
 template <class Isa, int HeldBits>
 void run_held(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) {
-  return w.scale_bytes == 1 ? run_scales<Isa, HeldBits, 1>(w, x, begin, end, y, ldy)
-                            : run_scales<Isa, HeldBits, 2>(w, x, begin, end, y, ldy);
+  with_form<UnitForm, HeldBits>(w, [&](auto form) {
+    for (std::int64_t token = 0; token < x.m; token += Isa::kTokens) {
+      const std::int64_t left = x.m - token;
+      run_tokens<Isa, decltype(form)>(w, x, token, left < Isa::kTokens ? left : Isa::kTokens, begin,
+                                      end, y, ldy);
+    }
+  });
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ void trellis_linear(const Variant& variant, const QuantizedInput& x,
 }
 
 LinearKernel trellis_kernel() {
-  return {"trellis", refusal, nullptr, nullptr, nullptr, schedule, run};
+  return {"trellis", refusal, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/sparse/tile_units.h"
+#include "ops/cpu/sparse/unit_loads.h"
+
+/// The loops over units of tiles that the kernels with vectors share; included by one file for
+/// each, in an unnamed namespace. The instruction set gives
+///
+///   Isa::Int, Isa::Float           16 / Isa::kVectors rows, in 32 bits each
+///   Isa::kTokens                   that a unit's weights serve at most: 1, 2, 4 or 8
+///   Isa::add_product<HeldBits>(sum, w, a)  sum += four codes without a sign times four with one
+///   Isa::words(bytes, v)           the bytes of vector v's rows
+///   Isa::subtract(sum, zero, a)    sum - zero * a; zero fits in 8 bits, a in 16
+///
+/// and loads, conversions and arithmetic of floats.
+namespace nibble::ops::cpu {
+namespace {
+
+/// The layout of a unit.
+template <int Group, int HeldBits, int ScaleBytes>
+struct TileForm {
+  static constexpr int kGroup = Group;
+  static constexpr int kHeldBits = HeldBits;
+  static constexpr int kScaleBytes = ScaleBytes;
+  static constexpr int kQuads = Group / kSparseQuad;
+  static constexpr TileUnitLayout kLayout = tile_unit_layout_of(Group, HeldBits, ScaleBytes);
+};
+
+/// A byte for each row.
+template <class Form>
+NIBBLE_INLINE __m128i zeros_of_rows(const std::uint8_t* unit) {
+  const std::uint8_t* const zeros = unit + Form::kLayout.zeros;
+  if constexpr (Form::kHeldBits == 8) {
+    return load_16(zeros);
+  }
+  const __m128i low = _mm_cvtsi64_si128(load_as<std::int64_t>(zeros));
+  return _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16(low, 4)), _mm_set1_epi8(15));
+}
+
+/// sums[v][i] += codes of quad q times those of token i.
+template <class Isa, class Form, int M>
+NIBBLE_INLINE void add_quad(const typename Isa::Int (&w)[Isa::kVectors], int q,
+                            const std::int8_t* codes, std::int64_t stride,
+                            typename Isa::Int (&sums)[Isa::kVectors][M]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const typename Isa::Int a =
+        Isa::broadcast(load_as<std::int32_t>(codes + i * stride + q * kSparseQuad));
+#pragma GCC unroll 2
+    for (int v = 0; v < Isa::kVectors; ++v) {
+      Isa::template add_product<Form::kHeldBits>(sums[v][i], w[v], a);
+    }
+  }
+}
+
+/// sums[v][i] = the products of a unit's codes.
+template <class Isa, class Form, int M>
+NIBBLE_INLINE void multiply_codes(const std::uint8_t* unit, const std::int8_t* codes,
+                                  std::int64_t stride,
+                                  typename Isa::Int (&sums)[Isa::kVectors][M]) {
+  constexpr int kPart = kSparseTileLine / Isa::kVectors;
+  typename Isa::Int w[Isa::kVectors];
+#pragma GCC unroll 16
+  for (int q = 0; q < Form::kQuads; ++q) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Isa::kVectors; ++v) {
+      if constexpr (Form::kHeldBits == 8) {
+        w[v] = Isa::load_line(unit + q * kSparseTileLine + v * kPart);
+      } else {
+        const auto line = Isa::load_line(unit + q / 2 * kSparseTileLine + v * kPart);
+        w[v] = q % 2 == 0 ? Isa::low_nibbles(line) : Isa::high_nibbles(line);
+      }
+    }
+    add_quad<Isa, Form, M>(w, q, codes, stride, sums);
+  }
+}
+
+/// One tile of M tokens from `token` on.
+template <class Isa, class Form, int M>
+NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::int64_t token,
+                            std::int64_t tile, float* y, std::int64_t ldy) {
+  using Int = typename Isa::Int;
+  using Float = typename Isa::Float;
+  constexpr int kLanes = kSparseTile / Isa::kVectors;
+  const std::int8_t* const codes = x.codes + token * x.code_stride;
+  const float* const scales = x.scales + token * x.scale_stride;
+  const std::int32_t* const sums_of_codes = x.sums + token * x.scale_stride;
+  Float total[Isa::kVectors][M] = {};
+  Float row_units[Isa::kVectors];
+  for (int v = 0; v < Isa::kVectors; ++v) {
+    row_units[v] = Form::kScaleBytes == 1
+                       ? Isa::load_floats(w.row_units + tile * kSparseTile + v * kLanes)
+                       : Float{};
+  }
+  const std::int32_t last = w.first_unit[tile + 1];
+  for (std::int64_t at = w.first_unit[tile]; at < last; ++at) {
+    const std::uint8_t* const unit = w.units + at * Form::kLayout.bytes;
+    const std::int64_t group = w.groups[at];
+    Int sums[Isa::kVectors][M] = {};
+    multiply_codes<Isa, Form, M>(unit, codes + group * Form::kGroup, x.code_stride, sums);
+    const __m128i zeros = zeros_of_rows<Form>(unit);
+#pragma GCC unroll 2
+    for (int v = 0; v < Isa::kVectors; ++v) {
+      const Int zero = Isa::words(zeros, v);
+      const std::uint8_t* const own = unit + Form::kLayout.scales + v * kLanes * Form::kScaleBytes;
+      const Float scale = Form::kScaleBytes == 1 ? Isa::mul(Isa::whole_scales(own), row_units[v])
+                                                 : Isa::half_scales(own);
+#pragma GCC unroll 8
+      for (int i = 0; i < M; ++i) {
+        const std::int64_t place = i * x.scale_stride + group;
+        const Int sum = Isa::subtract(sums[v][i], zero, Isa::broadcast(sums_of_codes[place]));
+        total[v][i] = Isa::fma(Isa::to_float(sum), Isa::mul(scale, Isa::broadcast(scales[place])),
+                               total[v][i]);
+      }
+    }
+  }
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < Isa::kVectors; ++v) {
+      Isa::store(y + (token + i) * ldy + tile * kSparseTile + v * kLanes, total[v][i]);
+    }
+  }
+}
+
+/// Tiles [begin, end) of the tokens from `token` on: M at a time, then half as many.
+template <class Isa, class Form, int M = Isa::kTokens>
+void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t token, std::int64_t begin,
+              std::int64_t end, float* y, std::int64_t ldy) {
+  for (; token + M <= x.m; token += M) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      run_tile<Isa, Form, M>(w, x, token, tile, y, ldy);
+    }
+  }
+  if constexpr (M > 1) {
+    run_form<Isa, Form, M / 2>(w, x, token, begin, end, y, ldy);
+  }
+}
+
+template <class Isa, int HeldBits>
+void run_held_tiles(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
+                    std::int64_t end, float* y, std::int64_t ldy) {
+  with_form<TileForm, HeldBits>(
+      w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, 0, begin, end, y, ldy); });
+}
+
+template <class Isa>
+void run_tiles(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
+               float* y, std::int64_t ldy) {
+  return w.held_bits == 4 ? run_held_tiles<Isa, 4>(w, x, begin, end, y, ldy)
+                          : run_held_tiles<Isa, 8>(w, x, begin, end, y, ldy);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu
