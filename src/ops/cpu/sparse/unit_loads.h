@@ -27,6 +27,18 @@ NIBBLE_INLINE __m256i load_32(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
 
+/// Fetches what lies some units behind one of `Bytes` bytes. Activations of several tokens lie here
+/// and there, and between them the processor loses sight of the stream of units.
+template <int Bytes>
+NIBBLE_INLINE void prefetch_behind(const std::uint8_t* unit) {
+  constexpr int kAhead = 2048;
+  constexpr int kCacheLine = 64;
+#pragma GCC unroll 32
+  for (int byte = 0; byte < Bytes; byte += kCacheLine) {
+    __builtin_prefetch(unit + kAhead + byte);
+  }
+}
+
 template <template <int, int, int> class Form, int HeldBits, int ScaleBytes, class F>
 void with_group(int group, F f) {
   switch (group) {

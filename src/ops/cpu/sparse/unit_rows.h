@@ -128,6 +128,7 @@ void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, s
     for (const std::uint8_t* at = w.units + std::int64_t{w.first_unit[row]} * Form::kLayout.bytes;
          at < stop; at += Form::kLayout.bytes) {
       const Unit<Form> unit = {at, row_unit};
+      prefetch_behind<Form::kLayout.bytes>(at);
       const std::uint32_t base = unit.base();
       const UnitInput input = {first.codes + base * Form::kGroup, first.scales + base};
       Isa::template add_unit<M>(unit, input, strides, total);

@@ -98,6 +98,7 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
   for (std::int64_t at = w.first_unit[tile]; at < last; ++at) {
     const std::uint8_t* const unit = w.units + at * Form::kLayout.bytes;
     const std::int64_t group = w.groups[at];
+    prefetch_behind<Form::kLayout.bytes>(unit);
     Int sums[Isa::kVectors][M] = {};
     multiply_codes<Isa, Form, M>(unit, codes + group * Form::kGroup, x.code_stride, sums);
     const __m128i zeros = zeros_of_rows<Form>(unit);
