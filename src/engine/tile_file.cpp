@@ -154,8 +154,8 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
   TileDirectory directory = plan_directory(model.network);
   core::require(
       !directory.layers.empty(), ErrorKind::kUsage,
-      "{} has no layers that are packed, so there is nothing to pack: weights other than integers "
-      "and books are read as they are stored; compress it to these first (nibble quantize)",
+      "{} has no layers that are packed, so there is nothing to pack: those are integers and books, "
+      "but not block-sparse rows, which are brought into order when they are loaded",
       io::shown(model.path));
   complete_ranges(directory);
   const auto total = std::ssize(directory.layers);
@@ -193,8 +193,8 @@ std::shared_ptr<const TileFile> TileFile::open(const std::filesystem::path& path
                 io::shown(model.path));
   TileDirectory directory = plan_directory(model.network);
   core::require(!directory.layers.empty(), ErrorKind::kUsage,
-                "{} has no compressed layers, so it has no use for {}", io::shown(model.path),
-                what);
+                "{} has no layers that are packed, so it has no use for {}: delete that",
+                io::shown(model.path), what);
   std::int64_t base = 0;
   try {
     const std::string_view text = read_directory(bytes, what);
