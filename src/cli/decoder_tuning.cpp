@@ -18,6 +18,10 @@ void DecoderTuning::add(CLI::App& app) {
   add_option(app, "--e2e-lr", options_.model.learning_rate, "The same in e2e-oqp")
       ->positive()
       ->capture_default_str();
+  add_option(app, "--e2e-code-lr", code_rate_,
+             "Learning rate of codes in e2e-oqp, in steps of codes, on a CPU; 0: they stay")
+      ->not_negative()
+      ->capture_default_str();
   add_option(app, "--zero-lr", zero_rate_,
              "Learning rate of zero points in both, in steps of codes; 0: they stay")
       ->not_negative()
@@ -47,6 +51,7 @@ void DecoderTuning::run(const models::Model& model, const std::string& stage,
   options_.blocks.scale_rate = scale_rate_ / options_.blocks.learning_rate;
   options_.blocks.zero_rate = zero_rate_ / options_.blocks.learning_rate;
   options_.model.zero_rate = zero_rate_ / options_.model.learning_rate;
+  options_.model.code_rate = code_rate_ / options_.model.learning_rate;
   options_.calibration = windows.read();
   const auto teacher = open_original(teacher_);
   tune::tune_model(model, *teacher, output, options_, resume, progress);

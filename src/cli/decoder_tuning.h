@@ -33,6 +33,7 @@ class DecoderTuning {
   std::string loss_ = "logits";
   double scale_rate_ = 1e-3;
   double zero_rate_ = 0;
+  double code_rate_ = 0;
 };
 
 }  // namespace nibble::cli

@@ -34,15 +34,16 @@ class Tune final : public ModelCommand {
     add_option(app, "-o,--output", output_, "Folder to write; must not exist")->required();
     add_option(app, "--stage", stage_,
                "What is trained: bqpo (weights and scales of a compressed decoder, block by "
-               "block), e2e-oqp (scales, through the whole model), both, one after the other; "
+               "block), e2e-oqp (scales, and with --e2e-code-lr codes, through the whole "
+               "model), both, one after the other; "
                "or qat (a float model, while it runs with rounded weights and activations)")
         ->one_of({"bqpo", "e2e-oqp", "both", kStudent})
         ->capture_default_str();
     windows_.add(app);
     keep_to({"bqpo", "e2e-oqp", "both"}, added(app, decoder_));
     keep_to({kStudent}, added(app, student_));
-    keep_to({"e2e-oqp", "both"},
-            {option_of(app, "--e2e-epochs"), option_of(app, "--e2e-lr"), option_of(app, "--loss")});
+    keep_to({"e2e-oqp", "both"}, {option_of(app, "--e2e-epochs"), option_of(app, "--e2e-lr"),
+                                  option_of(app, "--e2e-code-lr"), option_of(app, "--loss")});
     keep_to({"bqpo", "both"}, {option_of(app, "--scale-lr"), option_of(app, "--patience")});
     const Option epochs =
         add_option(app, "--epochs", epochs_,

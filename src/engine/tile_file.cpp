@@ -152,11 +152,11 @@ RunnerOptions with_own_tiles(RunnerOptions options, const std::filesystem::path&
 TileFileSummary write_tile_file(const models::Model& model, const std::filesystem::path& path,
                                 core::ThreadPool& pool, core::ProgressSink& progress) {
   TileDirectory directory = plan_directory(model.network);
-  core::require(
-      !directory.layers.empty(), ErrorKind::kUsage,
-      "{} has no layers that are packed, so there is nothing to pack: those are integers and books, "
-      "but not block-sparse rows, which are brought into order when they are loaded",
-      io::shown(model.path));
+  core::require(!directory.layers.empty(), ErrorKind::kUsage,
+                "{} has no layers that are packed, so there is nothing to pack: those are integers "
+                "and books, "
+                "but not block-sparse rows, which are brought into order when they are loaded",
+                io::shown(model.path));
   complete_ranges(directory);
   const auto total = std::ssize(directory.layers);
   progress.begin("pack", total);

@@ -6,7 +6,7 @@ namespace nibble::tune {
 
 TrainedBlock::TrainedBlock(const BlockTask& task, const StageOptions& stage, core::ThreadPool& pool)
     : block(task.compressed) {
-  const ScaleRates rates{static_cast<float>(stage.scale_rate), static_cast<float>(stage.zero_rate)};
+  const LayerRates rates = layer_rates(stage);
   const auto sets = models::linear_sets(block);
   for (std::size_t s = 0; s < sets.size(); ++s) {
     for (std::size_t p = 0; p < sets[s]->parts.size(); ++p) {

@@ -23,7 +23,7 @@
 #include "tune/block_layers.h"
 #include "tune/finished_blocks.h"
 #include "tune/tune_block.h"
-#include "tune/tune_scales.h"
+#include "tune/tune_network.h"
 #include "tune/tuned_layer.h"
 
 namespace nibble::tune {
@@ -118,6 +118,10 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
   core::require(compressed.compression.reader == nullptr, ErrorKind::kUsage,
                 "{} was compressed by another tool; tuning takes models that nibble quantize wrote",
                 io::shown(compressed.path));
+  core::require(!options.place.on_gpu() || !options.model.runs || options.model.code_rate == 0,
+                ErrorKind::kUsage,
+                "--e2e-code-lr trains codes on a CPU only; leave it "
+                "out, or take --device cpu for --stage e2e-oqp behind --stage bqpo on the GPU");
   bool has_layers = false;
   for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -174,9 +178,10 @@ Json job_of(const models::Model& compressed, const models::Model& teacher,
         {text->size(), fmt::format("{:016x}", core::hash64(std::as_bytes(std::span(*text))))});
   }
   const auto stage_json = [](const StageOptions& stage) {
-    return Json{{"runs", stage.runs},
-                {"epochs", stage.epochs},
-                {"rates", {stage.learning_rate, stage.scale_rate, stage.zero_rate}}};
+    return Json{
+        {"runs", stage.runs},
+        {"epochs", stage.epochs},
+        {"rates", {stage.learning_rate, stage.scale_rate, stage.zero_rate, stage.code_rate}}};
   };
   return {{"format_version", models::kCheckpointVersion},
           {"source", std::filesystem::absolute(compressed.path).string()},
@@ -242,6 +247,7 @@ class ModelTuner {
       size.all_blocks += weights_of(block);
       size.groups += groups_of(block);
     }
+    size.trains_codes = options_.model.code_rate > 0;
     const auto& config = network_.config;
     size.all_activations = activation_bytes(network_.decoder, windows_.tokens() * options_.batch);
     size.block_activations = size.all_activations / std::ssize(network_.decoder.blocks);
@@ -337,11 +343,11 @@ class ModelTuner {
 
   void tune_whole() {
     ModelGain gain;
-    const auto layers = tune_scales(network_, teacher_.network, windows_, options_, *device_,
-                                    writer_.folder() / kStateFile, curve_, progress_, gain);
+    const auto layers = tune_network(network_, teacher_.network, windows_, options_, *device_,
+                                     writer_.folder() / kStateFile, curve_, progress_, gain);
     progress_.message(fmt::format("loss on the judging windows {:.4f}, was {:.4f}{}", gain.after,
                                   gain.before,
-                                  layers.empty() ? ": the scales stay as they were" : ""));
+                                  layers.empty() ? ": the layers stay as they were" : ""));
     for (Block& block : network_.decoder.blocks) {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         for (ops::Linear& layer : set->parts) {
@@ -384,7 +390,7 @@ compress::CardFacts card_of(const models::Model& compressed, const models::Compr
     }
   };
   add("bqpo", options.blocks);
-  add("e2e-oqp", options.model);
+  add(options.model.code_rate > 0 ? "e2e-oqp with codes" : "e2e-oqp", options.model);
   return {info.recipe,
           most->first,
           {{"trained", fmt::format("{}, behind `{}`", fmt::join(stages, ", "),

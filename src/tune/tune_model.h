@@ -9,7 +9,7 @@
 namespace nibble::tune {
 
 /// Makes of a compressed decoder a better one of the same schemes: BQPO block by block
-/// (tune_block), then E2E-OQP (tune_scales), against the float model `teacher` that it was made
+/// (tune_block), then E2E-OQP (tune_network), against the float model `teacher` that it was made
 /// from. Says before it starts how much memory it takes. An interrupted job goes on with `resume`:
 /// behind the last finished block, or the last state of E2E-OQP, to the same bytes.
 ///

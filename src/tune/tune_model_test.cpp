@@ -14,7 +14,7 @@
 #include "models/forward.h"
 #include "tune/tune_block.h"
 #include "tune/tune_model_for_tests.h"
-#include "tune/tune_scales.h"
+#include "tune/tune_network.h"
 
 namespace nibble::tune {
 namespace {
@@ -41,6 +41,36 @@ TEST_F(TuneModel, BringsTheModelNearerToTheFloatOneInTheSameScheme) {
       EXPECT_NE(progress.messages().find("memory: about"), std::string::npos);
       fs::remove_all(folder_ / "tuned");
     }
+  }
+}
+
+// Codes that are trained, too, bring the model nearer than scales alone.
+TEST_F(TuneModel, TrainsCodesThroughTheWholeModel) {
+  for (const char* recipe : {"gqsa-w4s50", "rtn-w2g16"}) {
+    const auto before = quantized("llama", recipe);
+    const auto float_model = teacher("llama");
+    TuningOptions options = small_options();
+    options.blocks.runs = false;
+    options.model.epochs = 12;
+    const auto trained = [&](const std::string& name, double code_rate) {
+      options.model.code_rate = code_rate;
+      tune(*before, "llama", name, options);
+      return models::open_model(folder_ / name);
+    };
+    const auto scales = trained(std::string(recipe) + "-scales", 0.0);
+    const auto codes = trained(std::string(recipe) + "-codes", 10.0);
+    EXPECT_EQ(codes->compression.schemes, before->compression.schemes);
+    EXPECT_LT(divergence(*codes, *float_model, options),
+              0.8 * divergence(*scales, *float_model, options))
+        << recipe;
+    const auto codes_of = [](const models::Model& model) {
+      const ops::LinearSet& down = model.network.decoder.blocks[0].mlp->down;
+      const auto bytes = down.parts[0].weight.codes.data<std::uint8_t>();
+      return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
+    };
+    EXPECT_EQ(codes_of(*scales), codes_of(*before)) << recipe;
+    EXPECT_NE(codes_of(*codes), codes_of(*before)) << recipe;
+    EXPECT_EQ(codes_of(*codes).size(), codes_of(*before).size()) << recipe;  // pruned stays so
   }
 }
 
@@ -75,6 +105,7 @@ TEST_F(TuneModel, KeepsThePatternAndTheRest) {
 TEST_F(TuneModel, GoesOnToTheSameBytes) {
   const auto model = quantized("llama", "rtn-w4g16");
   TuningOptions options = small_options();
+  options.model.code_rate = 0.1;
   options.csv = folder_ / "loss.csv";
   const auto whole = tune(*model, "llama", "whole", options);
   const auto curve = io::folder_contents(folder_.path()).at("loss.csv");
@@ -114,6 +145,7 @@ TEST_F(TuneModel, GoesOnToTheSameBytes) {
 TEST_F(TuneModel, GivesTheSameBytesForAnyNumberOfThreads) {
   const auto model = quantized("llama", "gqsa-w4s50");
   TuningOptions options = small_options();
+  options.model.code_rate = 0.1;
   const auto two = tune(*model, "llama", "two", options);
   options.threads = 1;
   EXPECT_EQ(tune(*model, "llama", "one", options), two);
@@ -125,9 +157,14 @@ TEST_F(TuneModel, GivesTheSameBytesWithLittleMemory) {
   TuningOptions options = small_options();
   options.blocks.runs = false;
   options.model.zero_rate = 1.0;
-  const auto much = tune(*model, "gpt2", "much", options);
-  options.memory = 1;
-  EXPECT_EQ(tune(*model, "gpt2", "little", options), much);
+  for (const double code_rate : {0.0, 0.1}) {
+    options.model.code_rate = code_rate;
+    options.memory = 0;
+    const std::string name = code_rate > 0 ? "-codes" : "";
+    const auto much = tune(*model, "gpt2", "much" + name, options);
+    options.memory = 1;
+    EXPECT_EQ(tune(*model, "gpt2", "little" + name, options), much);
+  }
 }
 
 // Batches of a step are that of one large batch, but for rounding; 7 windows are learned, so that
@@ -165,8 +202,8 @@ TEST_F(TuneModel, LearnsOneBatchByHeart) {
   LossCurve curve(folder_ / "loss.csv");
   ModelGain gain;
   const auto device = make_tuning_device(options.place, options.precision, ops);
-  (void)tune_scales(model->network, teacher("llama")->network, windows, options, *device,
-                    folder_ / "state", curve, core::silent_progress(), gain);
+  (void)tune_network(model->network, teacher("llama")->network, windows, options, *device,
+                     folder_ / "state", curve, core::silent_progress(), gain);
   curve.save();
   const std::vector<double> losses = losses_in(folder_ / "loss.csv");
   ASSERT_EQ(losses.size(), 60u);
@@ -206,6 +243,11 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
   expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
   expect_refused(*teacher("bert"), "bert", "has an encoder");
+  TuningOptions on_gpu = options;
+  on_gpu.place = device::parse_place("cuda");
+  on_gpu.model.code_rate = 0.1;
+  io::expect_error(core::ErrorKind::kUsage, {"--e2e-code-lr", "on a CPU only"},
+                   [&] { tune(*quantized("llama", "rtn-w4g32"), "llama", "refused", on_gpu); });
   TuningOptions short_windows = options;
   short_windows.calibration.seq_len = 1;
   io::expect_error(core::ErrorKind::kUsage, {"windows of two tokens"}, [&] {

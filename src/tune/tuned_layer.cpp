@@ -24,7 +24,12 @@ Parameter* add(Parameters& parameters, std::string name, std::vector<float> valu
 
 }  // namespace
 
-TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& rates,
+LayerRates layer_rates(const StageOptions& stage) {
+  return {static_cast<float>(stage.scale_rate), static_cast<float>(stage.zero_rate),
+          static_cast<float>(stage.code_rate)};
+}
+
+TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& rates,
                        const std::vector<float>& original, Parameters& parameters,
                        core::ThreadPool& pool)
     : name_(layer.name), weight_(&layer.weight) {
@@ -52,6 +57,8 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& ra
       start_at(original, pool);
     }
     codes_ = std::vector<std::uint8_t>();
+  } else if (trained == Trained::kCodes) {
+    places_ = add(parameters, name_ + ".codes", {codes_.begin(), codes_.end()}, rates.codes);
   }
   layer.weight = formats::dense_weight(values_);
 }
@@ -82,23 +89,64 @@ TrainedWeight TunedLayer::trained() const {
 }
 
 void TunedLayer::add_to(ops::gradient::ParameterGradients& gradients) const {
-  gradients.add(*weight_, weights_->gradient);
+  gradients.add(*weight_, weights_ != nullptr ? weights_->gradient : places_->gradient);
 }
 
 void TunedLayer::pass_back(core::ThreadPool& pool) {
+  if (places_ != nullptr) {
+    return pass_back_to_places(pool);
+  }
   fake_quantize_back(*scales_, trained(),
                      {weights_->gradient, logarithms_->gradient,
                       zeros_ != nullptr ? std::span(zeros_->gradient) : std::span<float>()},
                      pool);
 }
 
-// With the gradient P = dy^T x at the weights s q, that at log s is s q P and that at a zero -s P,
-// each summed over its group.
+void TunedLayer::pass_back_to_places(core::ThreadPool& pool) {
+  const TrainedWeight now = trained();
+  pool.parallel_for(scales_->n(), kRows, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t at = first * scales_->groups(); at < last * scales_->groups(); ++at) {
+      const compress::GroupRange range = scales_->range(at % scales_->groups());
+      const std::int64_t begin = at / scales_->groups() * scales_->k() + range.begin;
+      float* const gradient = places_->gradient.data() + begin;
+      if (!scales_->keeps(at)) {
+        std::fill_n(gradient, range.width, 0.0f);
+        continue;
+      }
+      add_group_gradient(at, gradient, values_.data<float>().data() + begin);
+      const float scale = scales_->stored(at, now.logarithms, now.zeros).scale;
+      for (std::int64_t i = 0; i < range.width; ++i) {
+        const auto place = static_cast<std::size_t>(begin + i);
+        const bool clipped =
+            std::nearbyint(places_->values[place]) != static_cast<float>(codes_[place]);
+        gradient[i] = clipped ? 0.0f : gradient[i] * scale;
+      }
+    }
+  });
+}
+
+// With the gradient P at the values s q of a group, that at log s is s q P and that at a zero -s P,
+// each summed over the group.
+void TunedLayer::add_group_gradient(std::int64_t at, const float* gradient, const float* values) {
+  const TrainedWeight now = trained();
+  const std::int64_t width = scales_->range(at % scales_->groups()).width;
+  const formats::GroupParameters stored = scales_->stored(at, now.logarithms, now.zeros);
+  const auto i = static_cast<std::size_t>(at);
+  const double magnitude = std::exp(static_cast<double>(now.logarithms[i]));
+  logarithms_->gradient[i] +=
+      static_cast<float>(magnitude / std::abs(static_cast<double>(stored.scale)) *
+                         std::inner_product(gradient, gradient + width, values, 0.0));
+  if (zeros_ != nullptr) {
+    zeros_->gradient[i] -=
+        stored.scale * static_cast<float>(std::accumulate(gradient, gradient + width, 0.0));
+  }
+}
+
+// The gradient at the values is dy^T x.
 void TunedLayer::add_scale_gradients(const float* x, const float* dy, std::int64_t m,
                                      std::int64_t ld, core::ThreadPool& pool) {
   const std::int64_t n = scales_->n();
   const std::int64_t k = scales_->k();
-  const TrainedWeight now = trained();
   const auto weights = values_.data<float>();
   pool.parallel_for((n + kPanel - 1) / kPanel, 1, [&](std::int64_t begin, std::int64_t end) {
     thread_local std::vector<float> product;
@@ -117,20 +165,17 @@ void TunedLayer::add_scale_gradients(const float* x, const float* dy, std::int64
         }
         const compress::GroupRange range = scales_->range(at % scales_->groups());
         const std::int64_t row = at / scales_->groups();
-        const float* g = product.data() + (row - first) * k + range.begin;
-        const float* w = weights.data() + row * k + range.begin;
-        const formats::GroupParameters stored = scales_->stored(at, now.logarithms, now.zeros);
-        const auto i = static_cast<std::size_t>(at);
-        const double magnitude = std::exp(static_cast<double>(now.logarithms[i]));
-        logarithms_->gradient[i] +=
-            static_cast<float>(magnitude / std::abs(static_cast<double>(stored.scale)) *
-                               std::inner_product(g, g + range.width, w, 0.0));
-        if (zeros_ != nullptr) {
-          zeros_->gradient[i] -=
-              stored.scale * static_cast<float>(std::accumulate(g, g + range.width, 0.0));
-        }
+        add_group_gradient(at, product.data() + (row - first) * k + range.begin,
+                           weights.data() + row * k + range.begin);
       }
     }
+  });
+}
+
+void TunedLayer::round_places() {
+  const float last = static_cast<float>((1 << scales_->scheme().code.bits) - 1);
+  std::transform(places_->values.begin(), places_->values.end(), codes_.begin(), [&](float place) {
+    return static_cast<std::uint8_t>(std::clamp(std::nearbyint(place), 0.0f, last));
   });
 }
 
@@ -156,9 +201,12 @@ void TunedLayer::decode_codes(core::ThreadPool& pool) {
 void TunedLayer::update(core::ThreadPool& pool) {
   if (weights_ != nullptr) {
     fake_quantize(*scales_, trained(), values(), pool);
-  } else {
-    decode_codes(pool);
+    return;
   }
+  if (places_ != nullptr) {
+    round_places();
+  }
+  decode_codes(pool);
 }
 
 formats::PackedWeight TunedLayer::packed(core::ThreadPool& pool) const {

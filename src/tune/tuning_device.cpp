@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "ops/gradient/gradient_ops.h"
 #include "tune/adamw.h"
-#include "tune/cpu_scale_trainer.h"
+#include "tune/cpu_model_trainer.h"
 #include "tune/losses.h"
 #include "tune/trained_block.h"
 
@@ -98,9 +98,10 @@ class CpuTuningDevice final : public TuningDevice {
     return {(AdamW::kBytesPerValue + 8) * size.largest_block + size.block_activations + size.states,
             0};
   }
-  // Weights in float32, codes, and logits of some rows.
+  // Weights in float32, codes (and what they are trained with), and logits of some rows.
   TrainingMemory memory_of_model(const TrainingSize& size) const override {
-    return {6 * size.all_blocks +
+    const std::int64_t trained = size.trains_codes ? AdamW::kBytesPerValue : 0;
+    return {(6 + trained) * size.all_blocks +
                 std::min(size.all_activations, core::available_memory_bytes() / 2) +
                 std::int64_t{12} * 256 * size.vocabulary + size.block_activations,
             0};
@@ -111,11 +112,11 @@ class CpuTuningDevice final : public TuningDevice {
     return std::make_unique<CpuBlockTrainer>(task, windows, stage, ops_);
   }
 
-  std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+  std::unique_ptr<ModelTrainer> make_model_trainer(const models::Network& compressed,
                                                    const models::Network& teacher,
                                                    const WindowBatches& windows,
                                                    const TuningOptions& options) override {
-    return make_cpu_scale_trainer(compressed, teacher, windows, options, ops_);
+    return make_cpu_model_trainer(compressed, teacher, windows, options, ops_);
   }
 
   void advance(const models::NetworkConfig& config, models::NormPlacement norms,

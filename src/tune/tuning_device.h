@@ -42,10 +42,10 @@ class BlockTrainer {
   virtual compress::CompressedBlock result() = 0;
 };
 
-/// A compressed model whose scales are trained on a device.
-class ScaleTrainer {
+/// A compressed model whose scales, and codes where they have a rate, are trained on a device.
+class ModelTrainer {
  public:
-  virtual ~ScaleTrainer() = default;
+  virtual ~ModelTrainer() = default;
 
   /// What a batch adds to the mean loss over the tokens with a label of so many windows; `learns`:
   /// adds its gradients to those of the step.
@@ -69,6 +69,7 @@ struct TrainingSize {
   std::int64_t largest_block = 0;  // weights of linear layers
   std::int64_t all_blocks = 0;
   std::int64_t groups = 0;             // of all layers that are trained
+  bool trains_codes = false;           // of all blocks together
   std::int64_t block_activations = 0;  // bytes, of a batch
   std::int64_t all_activations = 0;
   std::int64_t states = 0;  // bytes of the hidden states of all windows, twice
@@ -96,7 +97,7 @@ class TuningDevice {
                                                      const StageOptions& stage) = 0;
 
   /// All must outlive the trainer.
-  virtual std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+  virtual std::unique_ptr<ModelTrainer> make_model_trainer(const models::Network& compressed,
                                                            const models::Network& teacher,
                                                            const WindowBatches& windows,
                                                            const TuningOptions& options) = 0;

@@ -18,12 +18,13 @@ struct StageOptions {
   double learning_rate = 0;  // of weights in BQPO, of logarithms of scales in E2E-OQP
   double scale_rate = 1.0;   // of logarithms of scales, as a share of it
   double zero_rate = 0.0;    // of zero points, as a share of it; 0: they stay
+  double code_rate = 0.0;    // of codes in E2E-OQP, as a share of it; 0: they stay
 };
 
 /// How a compressed model is tuned against the float one.
 struct TuningOptions {
-  StageOptions blocks{true, 5, 3e-4, 3.0, 0.0};  // BQPO
-  StageOptions model{true, 2, 1e-3, 1.0, 0.0};   // E2E-OQP
+  StageOptions blocks{true, 5, 3e-4, 3.0, 0.0, 0.0};  // BQPO
+  StageOptions model{true, 2, 1e-3, 1.0, 0.0, 0.0};   // E2E-OQP
   LogitLoss loss;
   compress::CalibrationOptions calibration{{}, 128, 512, 0, 0};
   std::int64_t batch = 4;        // windows that are read at a time

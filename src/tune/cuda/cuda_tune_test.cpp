@@ -61,7 +61,7 @@ struct Layer {
     linear.name = "layer";
     linear.weight = formats::round_to_nearest(weights, n, k, scheme);
     original = linear;
-    tuned = std::make_unique<TunedLayer>(linear, Trained::kWeights, ScaleRates{1.0f, 1.0f},
+    tuned = std::make_unique<TunedLayer>(linear, Trained::kWeights, LayerRates{1.0f, 1.0f},
                                          std::vector<float>(), parameters, pool);
     std::uint64_t seed = 5;
     for (const auto& parameter : parameters) {
@@ -132,7 +132,7 @@ TEST_F(CudaTune, TrainsScalesAlone) {
     layer.tuned.reset();
     layer.parameters.clear();
     ops::Linear packed = layer.original;
-    const ScaleRates rates{1.0f, 1.0f};
+    const LayerRates rates{1.0f, 1.0f};
     layer.linear = layer.original;
     TunedLayer host(layer.linear, Trained::kScales, rates, {}, layer.parameters, layer.pool);
     Parameters same;

@@ -4,7 +4,7 @@
 
 #include "core/threads.h"
 #include "device/cuda/memory.h"
-#include "tune/cuda/cuda_scale_trainer.h"
+#include "tune/cuda/cuda_model_trainer.h"
 #include "tune/cuda/device_adamw.h"
 #include "tune/cuda/device_layer.h"
 #include "tune/cuda/training_gpu.h"
@@ -124,11 +124,11 @@ class CudaTuningDevice final : public TuningDevice {
     return std::make_unique<CudaBlockTrainer>(task, windows, stage, gpu_, ops_.pool());
   }
 
-  std::unique_ptr<ScaleTrainer> make_scale_trainer(const models::Network& compressed,
+  std::unique_ptr<ModelTrainer> make_model_trainer(const models::Network& compressed,
                                                    const models::Network& teacher,
                                                    const WindowBatches& windows,
                                                    const TuningOptions& options) override {
-    return make_cuda_scale_trainer(compressed, teacher, windows, options, gpu_, ops_.pool());
+    return make_cuda_model_trainer(compressed, teacher, windows, options, gpu_, ops_.pool());
   }
 
   void advance(const models::NetworkConfig& config, models::NormPlacement norms,

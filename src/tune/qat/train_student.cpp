@@ -124,7 +124,7 @@ class Training {
       take(step);
       const std::int64_t done = step + 1;
       if (done % options_.checkpoint == 0 || done == steps_) {
-        curve_.save();  // first, as in tune_scales()
+        curve_.save();  // first, as in tune_network()
         save_training(state_, student_.parameters(), optimizer_, Json::object());
       }
       if (done % steps_per_epoch_ == 0) {

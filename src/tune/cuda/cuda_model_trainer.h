@@ -15,7 +15,7 @@ inline constexpr std::int64_t kLogitRows = 1024;  // of logits that are held at 
 
 /// Codes and scales of all blocks and the weights of both models stay on the GPU. Only the inputs
 /// of blocks are kept of a forward pass: each block is computed a second time on the way back.
-std::unique_ptr<ScaleTrainer> make_cuda_scale_trainer(const models::Network& compressed,
+std::unique_ptr<ModelTrainer> make_cuda_model_trainer(const models::Network& compressed,
                                                       const models::Network& teacher,
                                                       const WindowBatches& windows,
                                                       const TuningOptions& options,

@@ -1,4 +1,4 @@
-#include "tune/cpu_scale_trainer.h"
+#include "tune/cpu_model_trainer.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -26,9 +26,9 @@ using ops::gradient::Variable;
 
 constexpr std::int64_t kLogitRows = 256;  // of logits that are held at a time
 
-class CpuScaleTrainer final : public ScaleTrainer {
+class CpuModelTrainer final : public ModelTrainer {
  public:
-  CpuScaleTrainer(const models::Network& compressed, const models::Network& teacher,
+  CpuModelTrainer(const models::Network& compressed, const models::Network& teacher,
                   const WindowBatches& windows, const TuningOptions& options, CpuOps& ops)
       : network_(compressed),
         teacher_(teacher),
@@ -37,24 +37,28 @@ class CpuScaleTrainer final : public ScaleTrainer {
         ops_(ops),
         tape_(ops),
         head_tape_(ops) {
-    const StageOptions& stage = options.model;
-    const ScaleRates rates{static_cast<float>(stage.scale_rate),
-                           static_cast<float>(stage.zero_rate)};
+    const Trained trained = options.model.code_rate > 0 ? Trained::kCodes : Trained::kScales;
+    const LayerRates rates = layer_rates(options.model);
     for (models::Block& block : network_.decoder.blocks) {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         auto& layers = layers_[set->id];
         for (ops::Linear& layer : set->parts) {
           const bool is_tuned = formats::has_codes(layer.weight.scheme);
-          layers.push_back(is_tuned ? std::make_unique<TunedLayer>(layer, Trained::kScales, rates,
+          layers.push_back(is_tuned ? std::make_unique<TunedLayer>(layer, trained, rates,
                                                                    std::vector<float>(),
                                                                    parameters_, ops_.pool())
                                     : nullptr);
         }
       }
     }
-    tape_.set_observer([this](const ops::LinearSet& set, const Matrix& x, const Matrix& dy) {
-      add_gradients(set, x, dy);
-    });
+    if (trained == Trained::kCodes) {
+      for_layers([this](TunedLayer& layer) { layer.add_to(gradients_); });
+      tape_.set_parameters(&gradients_);
+    } else {
+      tape_.set_observer([this](const ops::LinearSet& set, const Matrix& x, const Matrix& dy) {
+        add_gradients(set, x, dy);
+      });
+    }
     const std::int64_t tokens = windows.tokens() * options.batch;
     const std::int64_t memory =
         options.memory > 0 ? options.memory : core::available_memory_bytes() / 2;
@@ -63,6 +67,11 @@ class CpuScaleTrainer final : public ScaleTrainer {
   }
 
   double step(double loss, double learning_rate) override {
+    for_layers([this](TunedLayer& layer) {
+      if (layer.parameters().places != nullptr) {
+        layer.pass_back(ops_.pool());
+      }
+    });
     require_finite(loss, parameters_, steps() + 1);
     const double norm = optimizer_->step(learning_rate);
     update();
@@ -102,25 +111,24 @@ class CpuScaleTrainer final : public ScaleTrainer {
 
   std::map<std::string, formats::PackedWeight> result() override {
     std::map<std::string, formats::PackedWeight> packed;
-    for (const auto& [id, layers] : layers_) {
-      for (const auto& layer : layers) {
-        if (layer) {
-          packed.emplace(layer->name(), layer->packed(ops_.pool()));
-        }
-      }
-    }
+    for_layers([&](TunedLayer& layer) { packed.emplace(layer.name(), layer.packed(ops_.pool())); });
     return packed;
   }
 
  private:
-  void update() {
+  template <typename Visit>
+  void for_layers(const Visit& visit) {
     for (const auto& [id, layers] : layers_) {
       for (const auto& layer : layers) {
         if (layer) {
-          layer->update(ops_.pool());
+          visit(*layer);
         }
       }
     }
+  }
+
+  void update() {
+    for_layers([this](TunedLayer& layer) { layer.update(ops_.pool()); });
   }
 
   void add_gradients(const ops::LinearSet& set, const Matrix& x, const Matrix& dy) {
@@ -202,6 +210,7 @@ class CpuScaleTrainer final : public ScaleTrainer {
   Parameters parameters_;
   std::optional<AdamW> optimizer_;
   std::map<int, std::vector<std::unique_ptr<TunedLayer>>> layers_;  // by set id; null: not tuned
+  ops::gradient::ParameterGradients gradients_;  // where codes are trained: of values
   GradientOps tape_;
   GradientOps head_tape_;
   bool keeps_all_ = true;
@@ -209,11 +218,11 @@ class CpuScaleTrainer final : public ScaleTrainer {
 
 }  // namespace
 
-std::unique_ptr<ScaleTrainer> make_cpu_scale_trainer(const models::Network& compressed,
+std::unique_ptr<ModelTrainer> make_cpu_model_trainer(const models::Network& compressed,
                                                      const models::Network& teacher,
                                                      const WindowBatches& windows,
                                                      const TuningOptions& options, CpuOps& ops) {
-  return std::make_unique<CpuScaleTrainer>(compressed, teacher, windows, options, ops);
+  return std::make_unique<CpuModelTrainer>(compressed, teacher, windows, options, ops);
 }
 
 }  // namespace nibble::tune

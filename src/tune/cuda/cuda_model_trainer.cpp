@@ -1,4 +1,4 @@
-#include "tune/cuda/cuda_scale_trainer.h"
+#include "tune/cuda/cuda_model_trainer.h"
 
 #include <algorithm>
 #include <map>
@@ -22,9 +22,9 @@ namespace {
 
 using device::cuda::Buffer;
 
-class CudaScaleTrainer final : public ScaleTrainer {
+class CudaModelTrainer final : public ModelTrainer {
  public:
-  CudaScaleTrainer(const models::Network& compressed, const models::Network& teacher,
+  CudaModelTrainer(const models::Network& compressed, const models::Network& teacher,
                    const WindowBatches& windows, const TuningOptions& options, TrainingGpu& gpu,
                    core::ThreadPool& pool)
       : network_(compressed),
@@ -51,7 +51,7 @@ class CudaScaleTrainer final : public ScaleTrainer {
     tape_.set_observer([this](const ops::LinearSet& set, const DeviceMatrix& x,
                               const DeviceMatrix& dy) { add_gradients(set, x, dy); });
   }
-  ~CudaScaleTrainer() override { gpu_.operators().release(); }
+  ~CudaModelTrainer() override { gpu_.operators().release(); }
 
   double loss(std::span<const std::int64_t> batch, std::int64_t windows, bool learns) override {
     const auto labels = static_cast<double>(windows * (windows_.tokens() - 1));
@@ -111,8 +111,7 @@ class CudaScaleTrainer final : public ScaleTrainer {
 
  private:
   void make_layers(const StageOptions& stage) {
-    const ScaleRates rates{static_cast<float>(stage.scale_rate),
-                           static_cast<float>(stage.zero_rate)};
+    const LayerRates rates = layer_rates(stage);
     for (models::Block& block : network_.decoder.blocks) {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         for (ops::Linear& layer : set->parts) {
@@ -251,12 +250,12 @@ class CudaScaleTrainer final : public ScaleTrainer {
 
 }  // namespace
 
-std::unique_ptr<ScaleTrainer> make_cuda_scale_trainer(const models::Network& compressed,
+std::unique_ptr<ModelTrainer> make_cuda_model_trainer(const models::Network& compressed,
                                                       const models::Network& teacher,
                                                       const WindowBatches& windows,
                                                       const TuningOptions& options,
                                                       TrainingGpu& gpu, core::ThreadPool& pool) {
-  return std::make_unique<CudaScaleTrainer>(compressed, teacher, windows, options, gpu, pool);
+  return std::make_unique<CudaModelTrainer>(compressed, teacher, windows, options, gpu, pool);
 }
 
 }  // namespace nibble::tune::cuda

@@ -1,4 +1,4 @@
-#include "tune/tune_scales.h"
+#include "tune/tune_network.h"
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace nibble::tune {
 namespace {
 
 // The mean loss of the windows that judge.
-double judge(ScaleTrainer& trainer, const WindowBatches& windows) {
+double judge(ModelTrainer& trainer, const WindowBatches& windows) {
   double sum = 0;
   std::int64_t count = 0;
   for (const auto& batch : windows.judges()) {
@@ -24,11 +24,11 @@ double judge(ScaleTrainer& trainer, const WindowBatches& windows) {
 
 }  // namespace
 
-std::map<std::string, formats::PackedWeight> tune_scales(
+std::map<std::string, formats::PackedWeight> tune_network(
     const models::Network& compressed, const models::Network& teacher, const WindowBatches& windows,
     const TuningOptions& options, TuningDevice& device, const std::filesystem::path& state,
     LossCurve& curve, core::ProgressSink& progress, ModelGain& gain) {
-  const auto trainer = device.make_scale_trainer(compressed, teacher, windows, options);
+  const auto trainer = device.make_model_trainer(compressed, teacher, windows, options);
   const std::int64_t steps = windows.steps() * options.model.epochs;
   const LearningRate rate{options.model.learning_rate, Decay::kCosine, steps, steps / 20, 0.05};
   progress.begin("the whole model: e2e-oqp", steps);

@@ -12,7 +12,7 @@ namespace nibble::tune {
 
 /// On the threads of `ops`. The activations of all blocks are kept where half of the free memory
 /// takes them (or options.memory), else only the states between blocks: the bits are the same.
-std::unique_ptr<ScaleTrainer> make_cpu_scale_trainer(const models::Network& compressed,
+std::unique_ptr<ModelTrainer> make_cpu_model_trainer(const models::Network& compressed,
                                                      const models::Network& teacher,
                                                      const WindowBatches& windows,
                                                      const TuningOptions& options,
