@@ -192,9 +192,10 @@ std::shared_ptr<const TileFile> TileFile::open(const std::filesystem::path& path
                 "{} is no file of nibble pack; give one that 'nibble pack {} -o FILE' made", what,
                 io::shown(model.path));
   TileDirectory directory = plan_directory(model.network);
-  core::require(!directory.layers.empty(), ErrorKind::kUsage,
-                "{} has no layers that are packed, so it has no use for {}: delete that",
-                io::shown(model.path), what);
+  core::require(
+      !directory.layers.empty(), ErrorKind::kUsage,
+      "{} has no layers that are packed, so it has no use for {}: leave it out, or delete it",
+      io::shown(model.path), what);
   std::int64_t base = 0;
   try {
     const std::string_view text = read_directory(bytes, what);
