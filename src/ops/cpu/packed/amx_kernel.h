@@ -52,7 +52,7 @@ NIBBLE_NOINLINE void unpack_panel(const TiledWeight& w, const Block<Isa, V>& blo
   const std::int64_t units = halves ? 1 : w.units_per_group();
   Int zero[2][V];  // of the halves of a unit
   for (int v = 0; v < V; ++v) {
-    zero[0][v] = zero[1][v] = Isa::broadcast(w.zero * 0x01010101);
+    zero[0][v] = zero[1][v] = Isa::broadcast_byte(w.zero);
   }
   std::int64_t unit = first * w.group_inputs / kUnit;
   for (std::int64_t g = first; g < first + groups; g += halves ? 2 : 1) {

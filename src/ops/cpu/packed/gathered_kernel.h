@@ -72,7 +72,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
   const GatheredUnit<Bits> kept;
   const Int ones = _mm512_set1_epi8(1);
   const Tokens tokens = tokens_at(x, 0, 0, w.group_inputs);
-  Int zero = Isa::broadcast(w.zero * 0x01010101);
+  Int zero = Isa::broadcast_byte(w.zero);
   Int negative_zero = Isa::negative_zero(w.zero);
   typename Isa::Float total[1][M];
   for (int i = 0; i < M; ++i) {

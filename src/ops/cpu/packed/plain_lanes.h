@@ -36,6 +36,11 @@ struct PlainLanes {
   static Int broadcast(std::int32_t value) {
     return each([&](int) { return value; });
   }
+  static Int broadcast_byte(int value) {
+    Int v;
+    std::memset(v.bytes, value, sizeof(v.bytes));
+    return v;
+  }
   static Int field(Int v, int first, int width) {
     for (std::uint8_t& byte : v.bytes) {
       byte = static_cast<std::uint8_t>(byte >> first & ((1 << width) - 1));

@@ -207,7 +207,7 @@ struct TwoOfFourSource {
   TwoOfFourSource(const TiledWeight& w, const Block<Isa, V>& block)
       : groups_of_unit((std::uint64_t{1} << 32) / static_cast<std::uint64_t>(w.units_per_group()) +
                        1),
-        zero(Isa::broadcast((w.zero ^ kSign) * 0x01010101)),
+        zero(Isa::broadcast_byte(w.zero ^ kSign)),
         rows(Isa::of_rows(0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c)),
         places(Isa::of_rows(0x01010100, kNone, kNone, kNone)),
         inputs(Isa::broadcast(0x0f0a0500)) {
@@ -220,7 +220,7 @@ struct TwoOfFourSource {
     const std::uint8_t* lines = units[v] + unit * kUnitBytes;
     // The indices of a row's two quads, for each of their four inputs.
     const Int indices =
-        Isa::look_up(Isa::load(lines), Isa::bit_or(rows, Isa::broadcast(pair * 0x01010101)));
+        Isa::look_up(Isa::load(lines), Isa::bit_or(rows, Isa::broadcast_byte(pair)));
     const Int none = zero_of(v, unit);
     const Int kept = kept_of(lines + kLineBytes, pair);
     even = Isa::bit_xor(take(kept, Isa::field(indices, 0, 4), rows), none);
@@ -249,7 +249,7 @@ struct TwoOfFourSource {
     const auto group =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(unit) * groups_of_unit >> 32);
     const Int bytes = Isa::bytes_of_rows(zeros[v] + group * kTileRows);
-    return kSign == 0 ? bytes : Isa::bit_xor(bytes, Isa::broadcast(kSign * 0x01010101));
+    return kSign == 0 ? bytes : Isa::bit_xor(bytes, Isa::broadcast_byte(kSign));
   }
 };
 

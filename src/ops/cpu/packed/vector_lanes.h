@@ -21,6 +21,10 @@ struct VectorLanes {
   static NIBBLE_INLINE Int broadcast(std::int32_t v) {
     return reinterpret_cast<Int>(Words{} + static_cast<std::uint32_t>(v));
   }
+  /// 0 to 255, in each byte.
+  static NIBBLE_INLINE Int broadcast_byte(int value) {
+    return reinterpret_cast<Int>(in_each_byte(static_cast<std::uint32_t>(value)));
+  }
   /// Four activation codes for all rows.
   static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
     std::int32_t quad = 0;
