@@ -3,107 +3,108 @@
 #include "ops/cpu/sparse/token_lanes.h"
 #include "ops/cpu/sparse/unit_rows.h"
 
-// A vector of a unit is one register. vpdpbusd adds four products of bytes in 32 bits.
+// A vector of a unit is one register, each lane of it a piece. vpdpbusd adds four products of bytes
+// in 32 bits. The activations of 16 pieces are found by vpermt2d: they lie within 64 pieces,
+// mostly.
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kVectors = kSparseUnit / kSparseVector;
+constexpr int kLine = 16;                    // words
+constexpr int kTableWords = 32;              // that vpermt2d chooses from
+constexpr int kNearWords = 2 * kTableWords;  // that are always looked through
 
-struct Avx512Vnni {
-  static constexpr int kTokens = 4;
-  struct Total {
-    __m512 even;
-    __m512 odd;
-  };
+/// Which words of a part the lanes want, counted from a base.
+struct LaneWords {
+  __m512i places;
+  __mmask16 far;  // of the second half of the near ones
+  int last;       // the highest
 
-  /// Sums over quads of (w - z) * a.
-  static NIBBLE_INLINE __m512i dot(__m512i w, __m512i z, __m512i a) {
-    const __m512i none = _mm512_setzero_si512();
-    return _mm512_sub_epi32(_mm512_dpbusd_epi32(none, w, a), _mm512_dpbusd_epi32(none, z, a));
+  NIBBLE_INLINE __m512i of_table(const std::int32_t* at) const {
+    return _mm512_permutex2var_epi32(_mm512_load_si512(at), places, _mm512_load_si512(at + kLine));
   }
-
-  template <class Form>
-  static NIBBLE_INLINE __m512i load_codes(const Unit<Form>& unit, int vector) {
-    if constexpr (Form::kHeldBits == 8) {
-      return _mm512_loadu_si512(unit.codes() + vector * kSparseVector);
-    }
-    const __m512i both = _mm512_loadu_si512(unit.codes() + vector / 2 * kSparseVector);
-    return _mm512_and_si512(vector % 2 == 0 ? both : _mm512_srli_epi16(both, 4),
-                            _mm512_set1_epi8(15));
-  }
-
-  template <class Form>
-  static NIBBLE_INLINE __m512i activations(const Unit<Form>& unit, const std::int8_t* codes,
-                                           int first) {
-    if constexpr (Form::kGroup == kSparseVector) {
-      return _mm512_loadu_si512(codes + unit.place(first / Form::kGroup) * Form::kGroup);
-    }
-    return _mm512_inserti64x4(_mm512_castsi256_si512(codes_of_two(unit, codes, first)),
-                              codes_of_two(unit, codes, first + 2 * kSparsePiece), 1);
-  }
-  /// A byte for each weight of vectors 0 and 1, or of 2 and 3, in each part of 16 bytes.
-  template <class Form>
-  static NIBBLE_INLINE __m512i load_zeros(const Unit<Form>& unit, int half) {
-    const __m512i all = _mm512_broadcast_i32x4(load_16(unit.zeros(half)));
-    if constexpr (Form::kHeldBits == 8) {
-      return all;
-    }
-    return _mm512_and_si512(half == 0 ? all : _mm512_srli_epi16(all, 4), _mm512_set1_epi8(15));
-  }
-
-  /// Of activations, for 16 entries, from the one `first` on. They lie within 64 groups, mostly.
-  template <class Form>
-  static NIBBLE_INLINE __m512 input_scales(const Unit<Form>& unit, const float* scales, int first) {
-    constexpr int kLast = Form::kLayout.entries < 16 ? Form::kLayout.entries - 1 : 15;
-    const __m512i places = _mm512_cvtepu8_epi32(load_16(unit.bytes + first));
-    const auto of_two = [&](const float* at) {
-      return _mm512_permutex2var_ps(_mm512_loadu_ps(at), places, _mm512_loadu_ps(at + 16));
-    };
-    __m512 found = _mm512_mask_mov_ps(
-        of_two(scales), _mm512_test_epi32_mask(places, _mm512_set1_epi32(32)), of_two(scales + 32));
-    for (int begin = 64; begin <= static_cast<int>(unit.place(first + kLast)); begin += 32) {
-      found = _mm512_mask_mov_ps(found, _mm512_cmpge_epi32_mask(places, _mm512_set1_epi32(begin)),
-                                 of_two(scales + begin));
+  NIBBLE_INLINE __m512i find(const std::int32_t* part) const {
+    __m512i found = _mm512_mask_mov_epi32(of_table(part), far, of_table(part + kTableWords));
+    for (int begin = kNearWords; begin <= last; begin += kTableWords) {
+      found = _mm512_mask_mov_epi32(
+          found, _mm512_cmpge_epi32_mask(places, _mm512_set1_epi32(begin)), of_table(part + begin));
     }
     return found;
   }
+};
+
+struct Avx512Vnni {
+  static constexpr int kTokens = 4;
+  using Total = __m512;
+
+  /// Counted from a word that begins a line, kLine - 1 at most before the unit's base.
+  template <class Form>
+  static NIBBLE_INLINE LaneWords lane_words(const Unit<Form>& unit, int half) {
+    constexpr int kLast =
+        Form::kLayout.entries < kSparseRowLanes ? Form::kLayout.entries - 1 : kSparseRowLanes - 1;
+    const int before = static_cast<int>(unit.base() * Form::kShared % kLine);
+    const __m512i places =
+        _mm512_add_epi32(_mm512_set1_epi32(before), in_pieces<Form>(unit.places(half)));
+    const int last =
+        before + static_cast<int>(unit.place(half * kSparseRowLanes + kLast) + 1) * Form::kShared -
+        1;
+    return {places, _mm512_test_epi32_mask(places, _mm512_set1_epi32(kTableWords)), last};
+  }
+  template <class Form>
+  static NIBBLE_INLINE __m512i in_pieces(__m128i places) {
+    const __m512i groups = _mm512_cvtepu8_epi32(places);
+    if constexpr (Form::kShared == 1) {
+      return groups;
+    }
+    constexpr int kShift = Form::kShared == 2 ? 1 : 2;
+    return _mm512_add_epi32(_mm512_slli_epi32(groups, kShift),
+                            _mm512_load_si512(kLanes<Form::kShared>.pieces));
+  }
+
+  template <class Form>
+  static NIBBLE_INLINE __m512i load_codes(const Unit<Form>& unit, int half, int quad) {
+    const __m512i codes = _mm512_loadu_si512(unit.codes(half, quad));
+    if constexpr (Form::kHeldBits == 8) {
+      return codes;
+    }
+    return _mm512_and_si512(unit.is_high(half, quad) ? _mm512_srli_epi16(codes, 4) : codes,
+                            _mm512_set1_epi8(15));
+  }
 
   template <int M, class Form>
-  static NIBBLE_INLINE void add_unit(const Unit<Form>& unit, const UnitInput& x,
-                                     const InputStrides& strides, Total (&total)[M]) {
-    constexpr int kSixteens = (Form::kLayout.entries + 15) / 16;
-    const auto& entries = kEntries<Form::kGroup>;
-    __m512 scales[M][kSixteens];  // of an entry and its activations
+  static NIBBLE_INLINE void add_unit(const Unit<Form>& unit, const SparseInput& x,
+                                     std::int64_t token, Total (&total)[M]) {
+    const std::int64_t part = x.pieces.part;
+    const std::int32_t* const first =
+        x.pieces.words + token * x.pieces.stride + unit.base() * Form::kShared / kLine * kLine;
 #pragma GCC unroll 2
-    for (int s = 0; s < kSixteens; ++s) {
-      const __m512 of_entries = _mm512_insertf32x8(_mm512_castps256_ps512(unit.scales(16 * s)),
-                                                   unit.scales(16 * s + 8), 1);
+    for (int half = 0; half < Form::kHalves; ++half) {
+      const LaneWords lanes = lane_words(unit, half);
+      const __m512i zeros = _mm512_cvtepu8_epi32(unit.zeros(half));
+      const __m512 scales = _mm512_insertf32x8(_mm512_castps256_ps512(unit.lane_scales(half, 0)),
+                                               unit.lane_scales(half, 8), 1);
+      __m512i weights[Form::kQuads];
 #pragma GCC unroll 4
-      for (int i = 0; i < M; ++i) {
-        scales[i][s] =
-            _mm512_mul_ps(of_entries, input_scales(unit, x.scales + i * strides.scales, 16 * s));
+      for (int q = 0; q < Form::kQuads; ++q) {
+        weights[q] = load_codes(unit, half, q);
       }
-    }
-    const __m512i zeros[2] = {load_zeros(unit, 0), load_zeros(unit, 1)};
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const __m512i w = load_codes(unit, v);
-      const __m512i z = _mm512_shuffle_epi8(
-          zeros[v / 2], _mm512_load_si512(entries.bytes + v % 2 * kSparseVector));
-      const __m512i quads = _mm512_load_si512(entries.quads + v * (kSparseVector / kSparseQuad));
 #pragma GCC unroll 4
       for (int i = 0; i < M; ++i) {
-        const __m512i a = activations(unit, x.codes + i * strides.codes, v * kSparseVector);
-        const __m512 scale = _mm512_permutexvar_ps(quads, scales[i][v * kSixteens / kVectors]);
-        __m512& sums = v % 2 == 0 ? total[i].even : total[i].odd;
-        sums = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot(w, z, a)), scale, sums);
+        const std::int32_t* at = first + i * x.pieces.stride;
+        __m512i sums = _mm512_setzero_si512();
+#pragma GCC unroll 4
+        for (int q = 0; q < Form::kQuads; ++q, at += part) {
+          sums = _mm512_dpbusd_epi32(sums, weights[q], lanes.find(at));
+        }
+        const __m512 scale = _mm512_mul_ps(scales, _mm512_castsi512_ps(lanes.find(at)));
+        // Sums of codes fit in 16 bits, with their sign; above those of a zero there is nothing.
+        sums = _mm512_sub_epi32(sums, _mm512_madd_epi16(zeros, lanes.find(at + part)));
+        total[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, total[i]);
       }
     }
   }
 
-  static NIBBLE_INLINE float sum(const Total& total) {
-    const __m512 both = _mm512_add_ps(total.even, total.odd);
-    return sum_of(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
+  static NIBBLE_INLINE float sum(Total total) {
+    return sum_of(_mm512_castps512_ps256(total), _mm512_extractf32x8_ps(total, 1));
   }
 };
 
@@ -124,6 +125,7 @@ SparseKernel avx512vnni_sparse_kernel() {
           [] { return cpu_features().avx512vnni; },
           [](int, int) { return true; },
           run,
+          true,
           run_token_lanes_avx512vnni};
 }
 

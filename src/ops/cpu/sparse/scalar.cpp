@@ -10,8 +10,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kQuads = kSparseVector / kSparseQuad;  // of a vector
-
 /// Reads the parts of one unit.
 class Unit {
  public:
@@ -41,13 +39,13 @@ class Unit {
     const int half = layout_.entries / 2;
     return zeros[entry % half] >> (entry / half * 4) & 15;
   }
-  int code(int weight) const {
+  /// Code i of piece `piece`, which has `width` weights.
+  int code(int piece, int width, int i) const {
     const std::uint8_t* const codes = bytes_ + layout_.codes;
-    const int vector = weight / kSparseVector;
-    return held_bits_ == 8
-               ? codes[weight]
-               : codes[vector / 2 * kSparseVector + weight % kSparseVector] >> (vector % 2 * 4) &
-                     15;
+    const int vector = piece / kSparseRowLanes * (width / kSparseQuad) + i / kSparseQuad;
+    const int byte = piece % kSparseRowLanes * kSparseQuad + i % kSparseQuad;
+    return held_bits_ == 8 ? codes[vector * kSparseVector + byte]
+                           : codes[vector / 2 * kSparseVector + byte] >> (vector % 2 * 4) & 15;
   }
 
  private:
@@ -60,30 +58,27 @@ class Unit {
 /// One row of weights times one token.
 float dot(const SparseWeight& w, const SparseUnitLayout& layout, std::int64_t row,
           const SparseInput& x, std::int64_t token) {
-  float sums[2][kQuads] = {};
+  const int width = sparse_piece_of(w.group);
+  float sums[kSparseRowLanes] = {};
   for (std::int64_t at = w.first_unit[row]; at < w.first_unit[row + 1]; ++at) {
     const Unit unit(w, layout, at, row);
-    for (int weight = 0; weight < kSparseUnit; weight += kSparseQuad) {
-      const int entry = weight / w.group;
+    for (int piece = 0; piece < kSparseUnit / width; ++piece) {
+      const int entry = piece * width / w.group;
       const std::int64_t group = unit.group(entry);
       const std::int8_t* const a =
-          x.codes + token * x.code_stride + group * w.group + weight % w.group;
+          x.codes + token * x.code_stride + group * w.group + piece * width % w.group;
       int sum = 0;
-      for (int j = 0; j < kSparseQuad; ++j) {
-        sum += (unit.code(weight + j) - unit.zero(entry)) * a[j];
+      for (int i = 0; i < width; ++i) {
+        sum += (unit.code(piece, width, i) - unit.zero(entry)) * a[i];
       }
       const float scale = unit.scale(entry) * x.scales[token * x.scale_stride + group];
-      float& total = sums[weight / kSparseVector % 2][weight % kSparseVector / kSparseQuad];
+      float& total = sums[piece % kSparseRowLanes];
       total = std::fma(static_cast<float>(sum), scale, total);
     }
   }
-  const auto both = [&](int i) { return sums[0][i] + sums[1][i]; };
-  float rest[kQuads / 4];
-  for (int i = 0; i < kQuads / 4; ++i) {
-    rest[i] = (both(i) + both(i + kQuads / 2)) +
-              (both(i + kQuads / 4) + both(i + kQuads / 4 + kQuads / 2));
-  }
-  return (rest[0] + rest[2]) + (rest[1] + rest[3]);
+  const auto half = [&](int i) { return sums[i] + sums[i + 8]; };
+  const auto quarter = [&](int i) { return half(i) + half(i + 4); };
+  return (quarter(0) + quarter(2)) + (quarter(1) + quarter(3));
 }
 
 void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,

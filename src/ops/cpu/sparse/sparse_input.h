@@ -20,6 +20,11 @@ std::int64_t rows_in_lanes(std::int64_t m);
 SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
                          std::vector<std::int8_t>& copy);
 
+/// The rows of x in pieces of `piece` inputs, which lie in `scratch`. Groups have `group` inputs,
+/// rows `k`.
+SparsePieces sparse_pieces(const SparseInput& x, std::int64_t piece, std::int64_t group,
+                           std::int64_t k, Scratch& scratch, core::ThreadPool& pool);
+
 /// The first `count` rows of codes in blocks of kSparseLanes, which lie in `scratch`.
 std::vector<SparseLanes> sparse_lanes(const QuantizedInput& input, std::int64_t count,
                                       Scratch& scratch, core::ThreadPool& pool);

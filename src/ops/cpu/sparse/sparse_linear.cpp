@@ -111,6 +111,7 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
                    core::ThreadPool& pool) {
   thread_local std::vector<std::int8_t> codes;  // of the calling thread; the workers read it
   thread_local Scratch lanes_scratch;
+  thread_local Scratch pieces_scratch;
   thread_local Scratch digits_scratch;
   const std::int64_t m = input.m() * input.rows_per_token();
   const bool has_lanes = kernel.run_lanes != nullptr &&
@@ -119,7 +120,12 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
                          });
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
-  const SparseInput x = sparse_input(input, in_lanes, codes);
+  SparseInput x = sparse_input(input, in_lanes, codes);
+  const SparseWeight front = weights.front()->view();
+  if (kernel.reads_pieces && front.rows == 1 && x.m > 0) {
+    x.pieces = sparse_pieces(x, sparse_piece_of(front.group), front.group, weights.front()->k(),
+                             pieces_scratch, pool);
+  }
   RowTasks tasks(pool.size(), m > kSparseLanes);
   for (const SparseUnits* const weight : weights) {
     tasks.add(weight->first_unit(), weight->bytes(), weight->view().rows);

@@ -9,7 +9,8 @@
 /// may keep the copy that needs that instruction set.
 ///
 /// Units of a tile: tile_units.h. A unit of a row holds kSparseUnit weights, E = kSparseUnit /
-/// group groups that the row keeps:
+/// group groups that the row keeps. They are cut into pieces of 16 weights (of 8 where groups have
+/// 8); each piece has a lane of 16, those of groups of 8 share one in twos:
 ///
 ///   places [E]    which group, counted from `base`, in a byte each
 ///   scales [E]    float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
@@ -17,29 +18,34 @@
 ///                 half; or a byte each [E]
 ///   base          the first group that a place may mean, 2 bytes, little-endian; then room up to
 ///                 16 bytes
-///   codes         four vectors of 64, each of four pieces of 16. As nibbles two vectors share a
-///                 line of 64 bytes, the first in the low halves; else each has a line
+///   codes         four vectors of 64: 4 weights of each of 16 pieces, byte 4 l + i of the piece of
+///                 lane l. Vector q has the quads q of all pieces; of pieces of 8, vectors 0 and 1
+///                 have those of the first 16 pieces, 2 and 3 of the others. As nibbles two vectors
+///                 share a line of 64 bytes, the first in the low halves; else each has a line
 ///
 /// Codes of up to 4 bits are nibbles, others bytes. A row's last unit is filled up with its last
 /// group again, of scale 0 and codes equal to the zero; and so is a unit whose next group lies more
 /// than 255 groups behind the base.
 ///
-/// With a(k) the INT8 codes of the activations, every kernel computes for one vector v after
-/// another, and each of its 16 quads q (4 weights of one group),
+/// With a(k) the INT8 codes of the activations, every kernel computes for each piece of a unit, one
+/// after another of its lane l,
 ///
-///   float& s = sum[v % 2][q]
-///   s = fma(float(sum over the quad of (code - zero) * a), scale * a_scale, s)
+///   s[l] = fma(float(sum over the piece of (code - zero) * a), scale * a_scale, s[l])
 ///
-/// and then t[i] = sum[0][i] + sum[1][i], u[i] = t[i] + t[i + 8], v[i] = u[i] + u[i + 4],
-/// y = (v[0] + v[2]) + (v[1] + v[3]).
-/// What is in the brackets is an exact integer below 2^18. So results are equal to the last bit on
+/// and then u[i] = s[i] + s[i + 8], v[i] = u[i] + u[i + 4], y = (v[0] + v[2]) + (v[1] + v[3]).
+/// What is in the brackets is an exact integer below 2^20. So results are equal to the last bit on
 /// all instruction sets, batch sizes and thread counts.
 namespace nibble::ops::cpu {
 
 inline constexpr int kSparseUnit = 256;   // weights
 inline constexpr int kSparseVector = 64;  // weights
-inline constexpr int kSparsePiece = 16;   // weights
 inline constexpr int kSparseQuad = 4;     // weights
+inline constexpr int kSparseRowLanes = 16;
+
+/// Weights of a piece.
+static constexpr int sparse_piece_of(int group) {
+  return group < 16 ? group : 16;
+}
 
 /// Where the parts of a unit stand, in bytes.
 struct SparseUnitLayout {
@@ -70,7 +76,16 @@ struct SparseWeight {
   int scale_bytes = 2;                       // 1 or 2
 };
 
-/// INT8 activations. 64 more floats can be read behind the last scale.
+/// Activations in parts that have a word for each piece of inputs: a part for each quad of a piece,
+/// one of scales (floats), one of sums of codes. Each begins on a border of 64 bytes, and 64 words
+/// of any value can be read behind it.
+struct SparsePieces {
+  const std::int32_t* words = nullptr;  // [m, parts, words of a part]
+  std::int64_t part = 0;                // words from part to part
+  std::int64_t stride = 0;              // words from token to token
+};
+
+/// INT8 activations.
 struct SparseInput {
   std::int64_t m = 0;
   const std::int8_t* codes = nullptr;  // [m, k], rows code_stride bytes apart
@@ -78,6 +93,7 @@ struct SparseInput {
   const std::int32_t* sums = nullptr;  // of the codes of each group, as scales
   std::int64_t code_stride = 0;
   std::int64_t scale_stride = 0;
+  SparsePieces pieces;  // the same once more, for kernels that read them
 };
 
 struct SparseLanes;  // token_lanes.h
@@ -92,6 +108,7 @@ struct SparseKernel {
   /// Rows, or tiles, [begin, end) of all tokens; y points at column 0 of the matrix.
   void (*run)(const SparseWeight&, const SparseInput&, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) = nullptr;
+  bool reads_pieces = false;  // of rows: SparseInput::pieces
   /// The same of rows of nibbles and up to kSparseLanes tokens, a lane for each; null: there is
   /// none.
   void (*run_lanes)(const SparseWeight&, const SparseLanes&, std::int64_t begin, std::int64_t end,

@@ -88,14 +88,17 @@ class UnitWriter {
   }
 
   void set_code(std::int64_t weight, int code, std::uint8_t* unit) const {
+    const int piece = sparse_piece_of(static_cast<int>(weight_.scheme.scale.group));
+    const std::int64_t lane = weight / piece % kSparseRowLanes;
+    const std::int64_t vector =
+        weight / piece / kSparseRowLanes * (piece / kSparseQuad) + weight % piece / kSparseQuad;
+    const std::int64_t byte = lane * kSparseQuad + weight % kSparseQuad;
     std::uint8_t* const codes = unit + layout_.codes;
     if (held_bits_ == 8) {
-      codes[weight] = static_cast<std::uint8_t>(code);
+      codes[vector * kSparseVector + byte] = static_cast<std::uint8_t>(code);
       return;
     }
-    const std::int64_t vector = weight / kSparseVector;
-    codes[vector / 2 * kSparseVector + weight % kSparseVector] |=
-        static_cast<std::uint8_t>(code << (vector % 2 * 4));
+    codes[vector / 2 * kSparseVector + byte] |= static_cast<std::uint8_t>(code << (vector % 2 * 4));
   }
 
   const PackedWeight& weight_;

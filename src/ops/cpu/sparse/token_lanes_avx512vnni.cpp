@@ -6,132 +6,90 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kVectors = kSparseUnit / kSparseVector;
-constexpr int kQuads = kSparseVector / kSparseQuad;  // of a vector
 constexpr std::ptrdiff_t kQuadBytes = kSparseQuad * kSparseLanes;
-constexpr int kMostUnits = 16;  // that are widened at a time
+constexpr int kMostPieces = 2 * kSparseRowLanes;  // of a unit
 
-/// Some units of a row, widened.
+/// A unit of nibbles, widened. Less their zero, bytes would not fit 8 bits.
 template <class Form>
-struct WideUnits {
-  static constexpr int kEntries = Form::kLayout.entries;
-  alignas(64) std::int8_t weights[kMostUnits][kSparseUnit];                // code - zero
-  alignas(64) std::int32_t starts[kMostUnits][kSparseUnit / kSparseQuad];  // -128 * their sums
-  alignas(64) float scales[kMostUnits][kEntries < 8 ? 8 : kEntries];
-  std::int32_t groups[kMostUnits][kEntries];
-};
+struct WideUnit {
+  alignas(64) std::int8_t weights[kSparseUnit];  // code - zero, in the order of the unit's vectors
+  alignas(64) std::int32_t starts[kMostPieces];  // of pieces: -128 * the sum of its weights
+  alignas(64) float scales[kMostPieces];         // of pieces
 
-template <class Form>
-NIBBLE_INLINE __m512i zeros_of(const Unit<Form>& unit, int vector) {
-  const __m512i all = _mm512_broadcast_i32x4(load_16(unit.zeros(vector / 2)));
-  const __m512i bytes =
-      Form::kHeldBits == 8
-          ? all
-          : _mm512_and_si512(vector < 2 ? all : _mm512_srli_epi16(all, 4), _mm512_set1_epi8(15));
-  return _mm512_shuffle_epi8(
-      bytes, _mm512_load_si512(kEntries<Form::kGroup>.bytes + vector % 2 * kSparseVector));
-}
-
-/// Only of nibbles: less their zero, bytes would not fit 8 bits.
-template <class Form>
-NIBBLE_INLINE void widen(const Unit<Form>& unit, int at, WideUnits<Form>& wide) {
-  static_assert(Form::kHeldBits == 4);
-  const __m512i ones = _mm512_set1_epi8(1);
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const __m512i both = _mm512_loadu_si512(unit.codes() + v / 2 * kSparseVector);
-    const __m512i codes =
-        _mm512_and_si512(v % 2 == 0 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
-    const __m512i weights = _mm512_sub_epi8(codes, zeros_of(unit, v));
-    _mm512_store_si512(wide.weights[at] + v * kSparseVector, weights);
-    const __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, weights);
-    _mm512_store_si512(wide.starts[at] + v * kQuads,
-                       _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
-  }
-  const std::uint32_t base = unit.base();
-  for (int entry = 0; entry < Form::kLayout.entries; entry += 8) {
-    _mm256_storeu_ps(wide.scales[at] + entry, unit.scales(entry));
-  }
-  for (int entry = 0; entry < Form::kLayout.entries; ++entry) {
-    wide.groups[at][entry] = static_cast<std::int32_t>(base + unit.place(entry));
-  }
-}
-
-/// The sums of one row: sum[v % 2][q] of sparse_rows.h, for 16 tokens each.
-struct RowSums {
-  __m512 of[2][kQuads];
-};
-
-/// sums of piece `piece` of vectors `odd` and odd + 2 of `count` units.
-template <class Form>
-NIBBLE_INLINE void add_piece(const WideUnits<Form>& wide, int count, const SparseLanes& x, int odd,
-                             int piece, RowSums& sums) {
-  constexpr int kPieceQuads = kSparsePiece / kSparseQuad;
-  constexpr int kGroupQuads = Form::kGroup / kSparseQuad;
-  constexpr int kTogether = kGroupQuads < kPieceQuads ? kGroupQuads : kPieceQuads;  // of one entry
-  const int first = piece * kPieceQuads;
-  __m512 total[kPieceQuads];
-  for (int q = 0; q < kPieceQuads; ++q) {
-    total[q] = sums.of[odd][first + q];
-  }
-  for (int u = 0; u < count; ++u) {
+  NIBBLE_INLINE void read(const Unit<Form>& unit) {
+    static_assert(Form::kHeldBits == 4);
+    const __m512i ones = _mm512_set1_epi8(1);
+    const __m512i each_four_times = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; v += 2) {
-      const int piece_quad = (v + odd) * kQuads + first;  // of the unit
-      const std::int32_t* const starts = wide.starts[u] + piece_quad;
-      const std::int8_t* const weights = wide.weights[u] + piece_quad * kSparseQuad;
-#pragma GCC unroll 2
-      for (int q = 0; q < kPieceQuads; q += kTogether) {
-        const int entry = (piece_quad + q) / kGroupQuads;
-        const std::int64_t group = wide.groups[u][entry];
-        const std::uint8_t* const codes =
-            x.codes + (group * kGroupQuads + (piece_quad + q) % kGroupQuads) * kQuadBytes;
-        const __m512 scale = _mm512_mul_ps(_mm512_set1_ps(wide.scales[u][entry]),
-                                           _mm512_load_ps(x.scales + group * kSparseLanes));
+    for (int half = 0; half < Form::kHalves; ++half) {
+      const __m512i zeros =
+          _mm512_shuffle_epi8(_mm512_cvtepu8_epi32(unit.zeros(half)), each_four_times);
+      __m512i sums = _mm512_setzero_si512();
 #pragma GCC unroll 4
-        for (int i = 0; i < kTogether; ++i) {
-          const __m512i dot = _mm512_dpbusd_epi32(
-              _mm512_set1_epi32(starts[q + i]), _mm512_load_si512(codes + i * kQuadBytes),
-              _mm512_set1_epi32(load_as<std::int32_t>(weights + (q + i) * kSparseQuad)));
-          total[q + i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, total[q + i]);
-        }
+      for (int q = 0; q < Form::kQuads; ++q) {
+        const __m512i both = _mm512_loadu_si512(unit.codes(half, q));
+        const __m512i codes = _mm512_and_si512(
+            unit.is_high(half, q) ? _mm512_srli_epi16(both, 4) : both, _mm512_set1_epi8(15));
+        const __m512i own = _mm512_sub_epi8(codes, zeros);
+        _mm512_store_si512(weights + (half * Form::kQuads + q) * kSparseVector, own);
+        sums = _mm512_dpbusd_epi32(sums, ones, own);
       }
+      _mm512_store_si512(starts + half * kSparseRowLanes,
+                         _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
+      _mm256_store_ps(scales + half * kSparseRowLanes, unit.lane_scales(half, 0));
+      _mm256_store_ps(scales + half * kSparseRowLanes + 8, unit.lane_scales(half, 8));
     }
   }
-  for (int q = 0; q < kPieceQuads; ++q) {
-    sums.of[odd][first + q] = total[q];
+
+  /// total += the products of piece `piece`, which has this lane and is of this entry.
+  NIBBLE_INLINE void add_piece(const Unit<Form>& unit, const SparseLanes& x, int piece,
+                               __m512& total) const {
+    constexpr int kGroupQuads = Form::kGroup / kSparseQuad;
+    const std::int64_t group = unit.base() + unit.place(piece / Form::kShared);
+    const std::uint8_t* const codes =
+        x.codes + (group * kGroupQuads + piece % Form::kShared * Form::kQuads) * kQuadBytes;
+    const int first = piece / kSparseRowLanes * Form::kQuads;  // vector
+    __m512i sums = _mm512_set1_epi32(starts[piece]);
+#pragma GCC unroll 4
+    for (int q = 0; q < Form::kQuads; ++q) {
+      const std::int8_t* const quad =
+          weights + (first + q) * kSparseVector + piece % kSparseRowLanes * kSparseQuad;
+      sums = _mm512_dpbusd_epi32(sums, _mm512_load_si512(codes + q * kQuadBytes),
+                                 _mm512_set1_epi32(load_as<std::int32_t>(quad)));
+    }
+    const __m512 scale = _mm512_mul_ps(_mm512_set1_ps(scales[piece]),
+                                       _mm512_load_ps(x.scales + group * kSparseLanes));
+    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, total);
   }
-}
+};
 
-NIBBLE_INLINE __m512 sum_of(const RowSums& sums) {
-  const auto both = [&](int i) { return _mm512_add_ps(sums.of[0][i], sums.of[1][i]); };
-  const auto four = [&](int i) {
-    return _mm512_add_ps(_mm512_add_ps(both(i), both(i + 8)),
-                         _mm512_add_ps(both(i + 4), both(i + 12)));
+/// The sums of one row for 16 tokens, a register for each lane of sparse_rows.h.
+NIBBLE_INLINE __m512 sum_of(const __m512 (&sums)[kSparseRowLanes]) {
+  const auto quarter = [&](int i) {
+    return _mm512_add_ps(_mm512_add_ps(sums[i], sums[i + 8]),
+                         _mm512_add_ps(sums[i + 4], sums[i + 12]));
   };
-  return _mm512_add_ps(_mm512_add_ps(four(0), four(2)), _mm512_add_ps(four(1), four(3)));
+  return _mm512_add_ps(_mm512_add_ps(quarter(0), quarter(2)),
+                       _mm512_add_ps(quarter(1), quarter(3)));
 }
 
-template <int Group, int ScaleBytes>
+template <class Form>
 void run_rows_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
-  using Form = UnitForm<Group, 4, ScaleBytes>;
-  WideUnits<Form> wide;
+  WideUnit<Form> wide;
   alignas(64) float values[kSparseLanes];
   for (std::int64_t row = begin; row < end; ++row) {
-    RowSums sums = {};
-    const float row_unit = ScaleBytes == 1 ? w.row_units[row] : 0.0f;
-    for (std::int32_t first = w.first_unit[row]; first < w.first_unit[row + 1];
-         first += kMostUnits) {
-      const std::int32_t left = w.first_unit[row + 1] - first;
-      const int count = left < kMostUnits ? left : kMostUnits;
-      for (int u = 0; u < count; ++u) {
-        widen(Unit<Form>{w.units + (std::int64_t{first} + u) * Form::kLayout.bytes, row_unit}, u,
-              wide);
-      }
-      for (int piece = 0; piece < kSparseVector / kSparsePiece; ++piece) {
-        add_piece(wide, count, x, 0, piece, sums);
-        add_piece(wide, count, x, 1, piece, sums);
+    __m512 sums[kSparseRowLanes] = {};
+    const float row_unit = Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f;
+    for (std::int64_t at = w.first_unit[row]; at < w.first_unit[row + 1]; ++at) {
+      const Unit<Form> unit{w.units + at * Form::kLayout.bytes, row_unit};
+      wide.read(unit);
+#pragma GCC unroll 2
+      for (int half = 0; half < Form::kHalves; ++half) {
+#pragma GCC unroll 16
+        for (int lane = 0; lane < kSparseRowLanes; ++lane) {
+          wide.add_piece(unit, x, half * kSparseRowLanes + lane, sums[lane]);
+        }
       }
     }
     _mm512_store_ps(values, sum_of(sums));
@@ -141,27 +99,12 @@ void run_rows_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin
   }
 }
 
-template <int ScaleBytes>
-void run_groups_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
-                   std::int64_t end, float* y, std::int64_t ldy) {
-  switch (w.group) {
-    case 8:
-      return run_rows_of<8, ScaleBytes>(w, x, begin, end, y, ldy);
-    case 16:
-      return run_rows_of<16, ScaleBytes>(w, x, begin, end, y, ldy);
-    case 32:
-      return run_rows_of<32, ScaleBytes>(w, x, begin, end, y, ldy);
-    default:
-      return run_rows_of<64, ScaleBytes>(w, x, begin, end, y, ldy);
-  }
-}
-
 }  // namespace
 
 void run_token_lanes_avx512vnni(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
                                 std::int64_t end, float* y, std::int64_t ldy) {
-  return w.scale_bytes == 1 ? run_groups_of<1>(w, x, begin, end, y, ldy)
-                            : run_groups_of<2>(w, x, begin, end, y, ldy);
+  with_form<UnitForm, 4>(w,
+                         [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace nibble::ops::cpu

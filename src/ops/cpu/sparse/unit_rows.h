@@ -4,44 +4,52 @@
 
 #include "ops/cpu/sparse/unit_loads.h"
 
-/// The loops that the kernels with vectors share; included by one file for each, in an unnamed
-/// namespace. Needs AVX2, FMA and F16C. The instruction set gives
+/// The loops over units of rows that the kernels with vectors share; included by one file for each,
+/// in an unnamed namespace. Needs AVX2, FMA and F16C. The instruction set gives
 ///
-///   Isa::Total                                   the sums of a row
-///   Isa::add_unit<M>(unit, x, strides, total)    total[i] += the unit's products with token i
-///   Isa::sum(total)                              y
-///   Isa::kTokens                                 that a unit's weights serve at most
+///   Isa::Total                            the sums of a row
+///   Isa::add_unit<M>(unit, x, i0, total)  total[i] += the unit's products with token i0 + i
+///   Isa::sum(total)                       y
+///   Isa::kTokens                          that a unit's weights serve at most
 namespace nibble::ops::cpu {
 namespace {
 
-/// The layout of a unit, and what entry its quads are of.
+/// The layout of a unit, and what its lanes are.
 template <int Group, int HeldBits, int ScaleBytes>
 struct UnitForm {
   static constexpr int kGroup = Group;
   static constexpr int kHeldBits = HeldBits;
   static constexpr int kScaleBytes = ScaleBytes;
+  static constexpr int kPiece = sparse_piece_of(Group);
+  static constexpr int kQuads = kPiece / kSparseQuad;
+  static constexpr int kShared = Group / kPiece;                            // pieces of a group
+  static constexpr int kHalves = kSparseUnit / (kPiece * kSparseRowLanes);  // rounds of all lanes
   static constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(Group, HeldBits, ScaleBytes);
-  static constexpr int kHalf = kLayout.entries / 2;  // entries of two vectors
 };
 
-/// Which entry each weight is of, and each quad. Vectors 2 and 3 have the entries of vectors 0 and
-/// 1, and half of all more.
-template <int Group>
-struct EntryTables {
-  alignas(64) std::uint8_t bytes[2 * kSparseVector];
-  alignas(64) std::int32_t quads[kSparseUnit / kSparseQuad];
+/// Of each lane, where `Shared` lanes share an entry.
+template <int Shared>
+struct LaneTables {
+  alignas(16) std::uint8_t entry_bytes[kSparseRowLanes];  // its entry
+  alignas(16) std::uint8_t zero_bytes[kSparseRowLanes];   // the byte of its zero
+  alignas(64) std::int32_t entries[kSparseRowLanes];      // its entry
+  alignas(64) std::int32_t pieces[kSparseRowLanes];       // its piece of the group
 
-  constexpr EntryTables() : bytes(), quads() {
-    for (int i = 0; i < 2 * kSparseVector; ++i) {
-      bytes[i] = static_cast<std::uint8_t>(i / Group);
-    }
-    for (int i = 0; i < kSparseUnit / kSparseQuad; ++i) {
-      quads[i] = i * kSparseQuad / Group;
+  constexpr LaneTables() : entry_bytes(), zero_bytes(), entries(), pieces() {
+    constexpr int kEntries = kSparseRowLanes / Shared;
+    for (int lane = 0; lane < kSparseRowLanes; ++lane) {
+      const int entry = lane / Shared;
+      entry_bytes[lane] = static_cast<std::uint8_t>(entry);
+      // Zeros of the low halves of bytes stand from byte 0 on, those of the high ones from byte 8.
+      zero_bytes[lane] = static_cast<std::uint8_t>(
+          entry < kEntries / 2 ? entry : kSparseRowLanes / 2 + entry - kEntries / 2);
+      entries[lane] = entry;
+      pieces[lane] = lane % Shared;
     }
   }
 };
-template <int Group>
-inline constexpr EntryTables<Group> kEntries;
+template <int Shared>
+inline constexpr LaneTables<Shared> kLanes;
 
 /// One unit in memory.
 template <class Form>
@@ -53,7 +61,37 @@ struct Unit {
     return load_as<std::uint16_t>(bytes + Form::kLayout.base);
   }
   NIBBLE_INLINE std::uint32_t place(int entry) const { return bytes[entry]; }
-  NIBBLE_INLINE const std::uint8_t* codes() const { return bytes + Form::kLayout.codes; }
+  /// A byte for each lane of a round. There are more bytes behind the places.
+  NIBBLE_INLINE __m128i places(int half) const {
+    const __m128i all = load_16(bytes + half * kSparseRowLanes);
+    return Form::kShared == 1 ? all : _mm_shuffle_epi8(all, load_16(tables().entry_bytes));
+  }
+  /// 64 codes of 16 pieces in 8 or 4 bits: quad `quad` of the round.
+  NIBBLE_INLINE const std::uint8_t* codes(int half, int quad) const {
+    const int vector = half * Form::kQuads + quad;
+    return bytes + Form::kLayout.codes +
+           (Form::kHeldBits == 8 ? vector : vector / 2) * kSparseVector;
+  }
+  /// Whether such codes are the high halves of their bytes.
+  static constexpr bool is_high(int half, int quad) {
+    return Form::kHeldBits == 4 && (half * Form::kQuads + quad) % 2 == 1;
+  }
+  /// A byte for each lane of a round. There are more bytes behind the zeros.
+  NIBBLE_INLINE __m128i zeros(int half) const {
+    const std::uint8_t* const at = bytes + Form::kLayout.zeros;
+    if constexpr (Form::kHeldBits == 8) {
+      const __m128i all = load_16(at + half * kSparseRowLanes);
+      return Form::kShared == 1 ? all : _mm_shuffle_epi8(all, load_16(tables().entry_bytes));
+    }
+    const __m128i fifteen = _mm_set1_epi8(15);
+    if constexpr (Form::kHalves == 2) {
+      const __m128i both = load_16(at);
+      return _mm_and_si128(half == 0 ? both : _mm_srli_epi16(both, 4), fifteen);
+    }
+    const __m128i low = _mm_cvtsi64_si128(load_as<std::int64_t>(at));
+    const __m128i all = _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16(low, 4)), fifteen);
+    return Form::kShared == 1 ? all : _mm_shuffle_epi8(all, load_16(tables().zero_bytes));
+  }
   /// Eight scales from an entry on, of which there may be fewer.
   NIBBLE_INLINE __m256 scales(int entry) const {
     const std::uint8_t* const at = bytes + Form::kLayout.scales + Form::kScaleBytes * entry;
@@ -65,48 +103,18 @@ struct Unit {
     const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(seven, _mm256_set1_epi32(64)), 25);
     return _mm256_xor_ps(_mm256_mul_ps(count, _mm256_set1_ps(row_unit)), _mm256_castsi256_ps(sign));
   }
-  /// Of vectors 0 and 1 (half 0), or of 2 and 3, where they are bytes; else of all, the second half
-  /// in the high nibbles. There are more bytes behind them.
-  NIBBLE_INLINE const std::uint8_t* zeros(int half) const {
-    return bytes + Form::kLayout.zeros + (Form::kHeldBits == 8 ? half * Form::kHalf : 0);
+  /// Those of lanes [first, first + 8) of a round, first 0 or 8.
+  NIBBLE_INLINE __m256 lane_scales(int half, int first) const {
+    if constexpr (Form::kShared == 1) {
+      return scales(half * kSparseRowLanes + first);
+    }
+    return _mm256_permutevar8x32_ps(scales(0), load_32(kLanes<Form::kShared>.entries + first));
   }
+
+  static constexpr const LaneTables<Form::kShared>& tables() { return kLanes<Form::kShared>; }
 };
 
-/// The activations that meet a unit: codes and scales of its base.
-struct UnitInput {
-  const std::int8_t* codes;
-  const float* scales;
-};
-struct InputStrides {
-  std::int64_t codes;
-  std::int64_t scales;
-};
-
-/// Codes of the piece that begins with weight `first` of the unit, a multiple of 16.
-template <class Form>
-NIBBLE_INLINE __m128i codes_of_piece(const Unit<Form>& unit, const std::int8_t* codes, int first) {
-  constexpr int kGroup = Form::kGroup;
-  const std::int8_t* const a = codes + unit.place(first / kGroup) * kGroup;
-  if constexpr (kGroup == 8) {
-    const std::int8_t* const b = codes + unit.place(first / kGroup + 1) * kGroup;
-    return _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(a)),
-                              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(b)));
-  } else {
-    return load_16(a + first % kGroup);
-  }
-}
-
-/// The same of two pieces.
-template <class Form>
-NIBBLE_INLINE __m256i codes_of_two(const Unit<Form>& unit, const std::int8_t* codes, int first) {
-  if constexpr (Form::kGroup >= 2 * kSparsePiece) {
-    return load_32(codes + unit.place(first / Form::kGroup) * Form::kGroup + first % Form::kGroup);
-  } else {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(codes_of_piece(unit, codes, first)),
-                                   codes_of_piece(unit, codes, first + kSparsePiece), 1);
-  }
-}
-/// Of t[0 .. 8) and t[8 .. 16).
+/// Of s[0 .. 8) and s[8 .. 16).
 NIBBLE_INLINE float sum_of(__m256 low, __m256 high) {
   const __m256 both = _mm256_add_ps(low, high);
   const __m128 halves = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
@@ -118,8 +126,6 @@ NIBBLE_INLINE float sum_of(__m256 low, __m256 high) {
 template <class Isa, class Form, int M>
 void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, std::int64_t begin,
               std::int64_t end, float* y, std::int64_t ldy) {
-  const UnitInput first = {x.codes + token * x.code_stride, x.scales + token * x.scale_stride};
-  const InputStrides strides = {x.code_stride, x.scale_stride};
   for (std::int64_t row = begin; row < end; ++row) {
     typename Isa::Total total[M] = {};
     const float row_unit = Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f;
@@ -127,11 +133,8 @@ void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, s
         w.units + std::int64_t{w.first_unit[row + 1]} * Form::kLayout.bytes;
     for (const std::uint8_t* at = w.units + std::int64_t{w.first_unit[row]} * Form::kLayout.bytes;
          at < stop; at += Form::kLayout.bytes) {
-      const Unit<Form> unit = {at, row_unit};
       prefetch_behind<Form::kLayout.bytes>(at);
-      const std::uint32_t base = unit.base();
-      const UnitInput input = {first.codes + base * Form::kGroup, first.scales + base};
-      Isa::template add_unit<M>(unit, input, strides, total);
+      Isa::template add_unit<M>(Unit<Form>{at, row_unit}, x, token, total);
     }
     for (int i = 0; i < M; ++i) {
       y[(token + i) * ldy + row] = Isa::sum(total[i]);
