@@ -124,12 +124,11 @@ class DenseCopies final : public Copies {
   std::vector<PackedLinear> copies_;
 };
 
-/// The fastest kernel that runs here and takes the scheme.
-const SparseKernel& fastest_kernel(const formats::Scheme& scheme) {
+/// The fastest kernel that runs here.
+const SparseKernel& fastest_kernel() {
   const SparseKernel* fastest = nullptr;
   for (const SparseKernel& kernel : sparse_kernels()) {
-    if (kernel.runs_here() && kernel.takes(held_bits_of(scheme.code.bits),
-                                           static_cast<int>(formats::pattern_rows(scheme)))) {
+    if (kernel.runs_here()) {
       fastest = &kernel;
     }
   }
@@ -139,9 +138,9 @@ const SparseKernel& fastest_kernel(const formats::Scheme& scheme) {
 class SparseCopies final : public Copies {
  public:
   SparseCopies(const formats::PackedWeight& weight, std::int64_t cold, core::ThreadPool& pool)
-      : pool_(pool), kernel_(fastest_kernel(weight.scheme)), needs_(sparse_needs(weight)) {
+      : pool_(pool), kernel_(fastest_kernel()), needs_(sparse_needs(weight)) {
     do {
-      copies_.push_back(SparseUnits::pack(weight, pool));
+      copies_.push_back(SparseStreams::pack(weight, pool));
     } while (static_cast<std::int64_t>(copies_.size()) * bytes() < cold);
   }
   std::int64_t bytes() const override { return copies_.front().bytes(); }
@@ -164,14 +163,14 @@ class SparseCopies final : public Copies {
  private:
   void multiply(const SparseKernel& kernel, std::size_t copy, const QuantizedInput& input,
                 float* y) {
-    const SparseUnits* const part = &copies_[copy];
+    const SparseStreams* const part = &copies_[copy];
     sparse_linear(kernel, {&part, 1}, input, y, part->n(), pool_);
   }
 
   core::ThreadPool& pool_;
   const SparseKernel& kernel_;
   InputNeeds needs_;
-  std::vector<SparseUnits> copies_;
+  std::vector<SparseStreams> copies_;
 };
 
 void fill(Matrix& x) {

@@ -9,7 +9,7 @@
 
 #include "ops/cpu/linear/linear_input.h"
 #include "ops/cpu/packed/packed_linear.h"
-#include "ops/cpu/sparse/sparse_units.h"
+#include "ops/cpu/sparse/sparse_streams.h"
 #include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/linear_kernel.h"
@@ -35,7 +35,7 @@ struct LinearKernel;
 
 /// What a kernel reads in the place of a stored weight: tiles, another weight, or units of
 /// block-sparse rows; nothing where it reads the weight as it is stored.
-using LayerForm = std::variant<std::monostate, PackedLinear, formats::PackedWeight, SparseUnits>;
+using LayerForm = std::variant<std::monostate, PackedLinear, formats::PackedWeight, SparseStreams>;
 
 /// A layer in the form that its kernel reads.
 struct PreparedLayer {

@@ -20,7 +20,7 @@ std::int64_t bytes_of(const PackedLinear& tiles) {
 std::int64_t bytes_of(const formats::PackedWeight& weight) {
   return formats::stored_bytes(weight);
 }
-std::int64_t bytes_of(const SparseUnits& units) {
+std::int64_t bytes_of(const SparseStreams& units) {
   return units.bytes();
 }
 

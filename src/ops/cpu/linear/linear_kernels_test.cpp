@@ -30,12 +30,10 @@ std::string kernel_of(const LayerProblem& problem) {
   return choose_kernel(linear_kernels(), problem).name;
 }
 
-// `avx2`: whether that has loops for it: all but those of rows of 8 bits.
-std::string fastest_sparse(bool avx2) {
-  if (cpu_features().avx512vnni) {
-    return "sparse-avx512vnni";
-  }
-  return avx2 && cpu_features().avx2 ? "sparse-avx2" : "sparse-scalar";
+std::string fastest_sparse() {
+  return cpu_features().avx512vnni ? "sparse-avx512vnni"
+         : cpu_features().avx2     ? "sparse-avx2"
+                                   : "sparse-scalar";
 }
 
 TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
@@ -55,14 +53,14 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"int8-sym-row-a8", kInt16, fastest},
                            {"int8-sym-row-a8", kFloat, fastest},
                            {"int4-asym-g16-bsr", kFloat, "decoded"},
-                           {"int4-asym-g16-bsr", kInt8, fastest_sparse(true)},
-                           {"int8-asym-g16-bsr-a8", kInt8, fastest_sparse(false)},
-                           {"int4-asym-g8-bsr", kInt16, fastest_sparse(true)},
-                           {"int3-sym-g16-bsr", kInt8, fastest_sparse(true)},
-                           {"int4-asym-g16-bsr-t16", kInt8, fastest_sparse(true)},
-                           {"int4-asym-g16-bsr-t16", kInt16, fastest_sparse(true)},
+                           {"int4-asym-g16-bsr", kInt8, fastest_sparse()},
+                           {"int8-asym-g16-bsr-a8", kInt8, fastest_sparse()},
+                           {"int4-asym-g8-bsr", kInt16, fastest_sparse()},
+                           {"int3-sym-g16-bsr", kInt8, fastest_sparse()},
+                           {"int4-asym-g16-bsr-t16", kInt8, fastest_sparse()},
+                           {"int4-asym-g16-bsr-t16", kInt16, fastest_sparse()},
                            {"int4-asym-g16-bsr-t16", kFloat, "decoded"},
-                           {"int8-asym-g16-bsr-t16-a8", kInt8, fastest_sparse(true)},
+                           {"int8-asym-g16-bsr-t16-a8", kInt8, fastest_sparse()},
                            {"int4-sym-g128-2of4", kInt8, fastest},
                            {"int4-sym-g128-2of4", kFloat, "decoded"},
                            {"int8-sym-row-2of4-a8", kInt16, fastest},

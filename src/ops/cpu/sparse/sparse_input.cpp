@@ -7,9 +7,9 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kLeastLanes = 11;
+constexpr std::int64_t kLeastRows = 32;   // for which lanes pay
+constexpr std::int64_t kLeastLanes = 11;  // of the last vector
 constexpr std::int64_t kGroupsPerTask = 32;
-constexpr std::int64_t kPiecesBehind = 64;
 constexpr std::uint32_t kUnsigned = 0x80808080;  // makes a + 128 of four codes
 
 /// Group g of a block's tokens, `first` being the first row of codes.
@@ -29,45 +29,53 @@ void fill_group(const QuantizedInput& input, std::int64_t first, std::int64_t to
   }
 }
 
-/// Parts of one token: quads, scales and sums of its pieces.
-void fill_pieces(const SparseInput& x, std::int64_t token, std::int64_t piece, std::int64_t group,
-                 std::int64_t k, std::int64_t part, std::int32_t* words) {
-  const std::int8_t* const codes = x.codes + token * x.code_stride;
+/// How inputs are cut for SparseWindows.
+struct WindowShape {
+  std::int64_t piece;
+  std::int64_t of_group;  // pieces
+  std::int64_t pieces;
+  std::int64_t lines() const { return piece / kSparseQuad + 2; }
+};
+
+void fill_windows(const SparseInput& x, std::int64_t token, const WindowShape& shape,
+                  std::int32_t* words) {
+  const std::int8_t* codes = x.codes + token * x.code_stride;
   const float* const scales = x.scales + token * x.scale_stride;
   const std::int32_t* const sums = x.sums + token * x.scale_stride;
-  const std::int64_t quads = piece / kSparseQuad;
-  const std::int64_t pieces = k / piece;
-  const std::int64_t of_group = group / piece;
-  std::int32_t* const scales_of_pieces = words + quads * part;
-  std::int32_t* const sums_of_pieces = scales_of_pieces + part;
-  for (std::int64_t p = 0; p < pieces; ++p) {
+  const std::int64_t quads = shape.piece / kSparseQuad;
+  for (std::int64_t p = 0; p < shape.pieces; ++p, codes += shape.piece) {
+    std::int32_t* const to =
+        words + p / kSparseWindow * shape.lines() * kSparseWindow + p % kSparseWindow;
     for (std::int64_t q = 0; q < quads; ++q) {
-      std::memcpy(words + q * part + p, codes + p * piece + q * kSparseQuad, sizeof(*words));
+      std::memcpy(to + q * kSparseWindow, codes + q * kSparseQuad, sizeof(*to));
     }
-    std::memcpy(scales_of_pieces + p, scales + p / of_group, sizeof(*words));
-    sums_of_pieces[p] = of_group == 1 ? sums[p]
-                                      : std::accumulate(codes + p * piece, codes + (p + 1) * piece,
-                                                        std::int32_t{0});
+    std::memcpy(to + quads * kSparseWindow, scales + p / shape.of_group, sizeof(*to));
+    to[(quads + 1) * kSparseWindow] =
+        shape.of_group == 1 ? sums[p] : std::accumulate(codes, codes + shape.piece, 0);
   }
 }
 
 }  // namespace
 
-SparsePieces sparse_pieces(const SparseInput& x, std::int64_t piece, std::int64_t group,
-                           std::int64_t k, Scratch& scratch, core::ThreadPool& pool) {
-  constexpr std::int64_t kLine = 16;  // words
-  const std::int64_t part = (k / piece + kPiecesBehind + kLine - 1) / kLine * kLine;
-  const std::int64_t stride = (piece / kSparseQuad + 2) * part;
+SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k,
+                             Scratch& scratch, core::ThreadPool& pool) {
+  const std::int64_t piece = sparse_piece_of(static_cast<int>(group));
+  const WindowShape shape = {piece, group / piece, k / piece};
+  const std::int64_t windows = (shape.pieces + kSparseWindow - 1) / kSparseWindow;
+  const std::int64_t stride = windows * shape.lines() * kSparseWindow;
   auto* const words = reinterpret_cast<std::int32_t*>(scratch.floats(x.m * stride));
   pool.parallel_for(x.m, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
-      fill_pieces(x, token, piece, group, k, part, words + token * stride);
+      fill_windows(x, token, shape, words + token * stride);
     }
   });
-  return {words, part, stride};
+  return {words, stride};
 }
 
 std::int64_t rows_in_lanes(std::int64_t m) {
+  if (m < kLeastRows) {
+    return 0;
+  }
   const std::int64_t rest = m % kSparseLanes;
   return rest >= kLeastLanes ? m : m - rest;
 }

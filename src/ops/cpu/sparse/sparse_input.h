@@ -11,8 +11,8 @@
 
 namespace nibble::ops::cpu {
 
-/// Of m rows of codes, how many of the first a lane for each multiplies faster: whole vectors of
-/// lanes, and a last one that has at most 5 to spare.
+/// Of m rows of codes, how many of the first a lane for each multiplies faster: where there are
+/// many, whole vectors of lanes, and a last one that has at most 5 to spare.
 std::int64_t rows_in_lanes(std::int64_t m);
 
 /// The rows of codes from `first` on. They lie where they are, unless there is padding behind their
@@ -20,10 +20,9 @@ std::int64_t rows_in_lanes(std::int64_t m);
 SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
                          std::vector<std::int8_t>& copy);
 
-/// The rows of x in pieces of `piece` inputs, which lie in `scratch`. Groups have `group` inputs,
-/// rows `k`.
-SparsePieces sparse_pieces(const SparseInput& x, std::int64_t piece, std::int64_t group,
-                           std::int64_t k, Scratch& scratch, core::ThreadPool& pool);
+/// The rows of x, of k inputs in groups of `group`, by windows, which lie in `scratch`.
+SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k,
+                             Scratch& scratch, core::ThreadPool& pool);
 
 /// The first `count` rows of codes in blocks of kSparseLanes, which lie in `scratch`.
 std::vector<SparseLanes> sparse_lanes(const QuantizedInput& input, std::int64_t count,

@@ -62,14 +62,11 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   if (problem.named != nullptr && !has_instructions(*problem.named, kernel)) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
-  if (!kernel.takes(held_bits_of(scheme.code.bits), formats::pattern_rows(scheme))) {
-    return Reason("it has no loops for codes of {} bits", std::int64_t{scheme.code.bits});
-  }
   return epilogue_refusal(problem.linear.epilogue);
 }
 
 void run(const SparseKernel& kernel, const LinearCall& call, LinearWorkspace& workspace) {
-  const std::vector<const SparseUnits*> weights = forms_of<SparseUnits>(call.layers);
+  const std::vector<const SparseStreams*> weights = forms_of<SparseStreams>(call.layers);
   core::require(weights.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k(),
                 call.x.values().columns());
@@ -106,29 +103,29 @@ InputNeeds sparse_needs(const formats::PackedWeight& weight) {
   return needs;
 }
 
-void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* const> weights,
+void sparse_linear(const SparseKernel& kernel, std::span<const SparseStreams* const> weights,
                    const QuantizedInput& input, float* y, std::int64_t ldy,
                    core::ThreadPool& pool) {
   thread_local std::vector<std::int8_t> codes;  // of the calling thread; the workers read it
   thread_local Scratch lanes_scratch;
-  thread_local Scratch pieces_scratch;
+  thread_local Scratch windows_scratch;
   thread_local Scratch digits_scratch;
   const std::int64_t m = input.m() * input.rows_per_token();
-  const bool has_lanes = kernel.run_lanes != nullptr &&
-                         std::all_of(weights.begin(), weights.end(), [](const SparseUnits* weight) {
-                           return weight->view().held_bits == 4 && weight->view().rows == 1;
-                         });
+  const bool has_lanes =
+      kernel.run_lanes != nullptr &&
+      std::all_of(weights.begin(), weights.end(), [](const SparseStreams* weight) {
+        return weight->view().held_bits == 4 && weight->view().rows == 1;
+      });
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
   SparseInput x = sparse_input(input, in_lanes, codes);
   const SparseWeight front = weights.front()->view();
-  if (kernel.reads_pieces && front.rows == 1 && x.m > 0) {
-    x.pieces = sparse_pieces(x, sparse_piece_of(front.group), front.group, weights.front()->k(),
-                             pieces_scratch, pool);
+  if (kernel.reads_windows && front.rows == 1 && x.m > 0) {
+    x.windows = sparse_windows(x, front.group, front.k, windows_scratch, pool);
   }
   RowTasks tasks(pool.size(), m > kSparseLanes);
-  for (const SparseUnits* const weight : weights) {
-    tasks.add(weight->first_unit(), weight->bytes(), weight->view().rows);
+  for (const SparseStreams* const weight : weights) {
+    tasks.add(weight->first(), weight->bytes(), weight->view().rows);
   }
   const bool wide = input.rows_per_token() != 1;
   float* const out = wide ? digits_scratch.floats(m * tasks.width()) : y;
@@ -136,9 +133,8 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseUnits* cons
   pool.parallel_for(tasks.count(), 1, [&](std::int64_t task, std::int64_t) {
     const auto [layer, begin, end, column] = tasks.at(task);
     const SparseWeight rows = weights[layer]->view();
-    for (std::size_t block = 0; block < lanes.size(); ++block) {
-      const auto first = static_cast<std::int64_t>(block) * kSparseLanes;
-      kernel.run_lanes(rows, lanes[block], begin, end, out + first * ldo + column, ldo);
+    if (!lanes.empty()) {
+      kernel.run_lanes(rows, lanes, begin, end, out + column, ldo);
     }
     kernel.run(rows, x, begin, end, out + in_lanes * ldo + column, ldo);
   });
@@ -152,7 +148,7 @@ LinearKernel sparse_kernel(const SparseKernel& kernel) {
   entry.name = std::string("sparse-") + kernel.name;
   entry.refusal = [&kernel](const LayerProblem& problem) { return refusal(kernel, problem); };
   entry.prepare = [](const formats::PackedWeight& weight, core::ThreadPool& pool) {
-    return PreparedLayer{SparseUnits::pack(weight, pool), sparse_needs(weight)};
+    return PreparedLayer{SparseStreams::pack(weight, pool), sparse_needs(weight)};
   };
   entry.schedule = [](const LayerProblem& problem) {
     const int rows = formats::pattern_rows(problem.linear.scheme);

@@ -24,11 +24,10 @@ using formats::PackedWeight;
 struct Shape {
   std::int64_t n, groups;
 };
-// One row; rows that end inside a unit of 256 weights; groups further than a byte from the first of
-// their unit.
+// One row; rows that end inside a window of 16 pieces; windows that keep nothing.
 constexpr Shape kShapes[] = {{1, 1}, {3, 2}, {17, 8}, {40, 9}, {64, 24}, {33, 31}, {20, 300}};
 constexpr Shape kFarGroups = {12, 1500};
-constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 10, 11, 16, 37};
+constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 10, 16, 37, 77, 91};
 constexpr const char* kSchemes[] = {
     "int4-asym-g16-bsr",        "int4-sym-g16-bsr",      "int4-asym-g32-bsr",
     "int4-asym-g64-bsr",        "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
@@ -70,8 +69,8 @@ std::vector<float> run(const SparseKernel& kernel, const PackedWeight& weight,
   const float poison = std::numeric_limits<float>::quiet_NaN();
   const std::int64_t ldy = weight.n + kRoom;
   std::vector<float> wide(static_cast<std::size_t>(input.m() * ldy), poison);
-  const SparseUnits units = SparseUnits::pack(weight, pool);
-  const SparseUnits* const alone = &units;
+  const SparseStreams streams = SparseStreams::pack(weight, pool);
+  const SparseStreams* const alone = &streams;
   sparse_linear(kernel, {&alone, 1}, input, wide.data(), ldy, pool);
   std::vector<float> y;
   for (std::int64_t i = 0; i < input.m(); ++i) {
@@ -118,12 +117,6 @@ PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& i
   return result;
 }
 
-bool takes(const SparseKernel& kernel, const PackedWeight& weight) {
-  const formats::Scheme& scheme = weight.scheme;
-  return kernel.runs_here() && kernel.takes(held_bits_of(scheme.code.bits),
-                                            static_cast<int>(formats::pattern_rows(scheme)));
-}
-
 std::int64_t chain_of(const PackedWeight& weight) {
   return weight.k / kSparseQuad;
 }
@@ -146,7 +139,7 @@ int compare_kernels(std::span<const char* const> schemes, std::span<const Shape>
         EXPECT_EQ(compared.bad, 0) << scheme << " " << shape.n << " x " << weight.k << " m " << m
                                    << " at " << compared.first_bad;
         for (const SparseKernel& kernel : sparse_kernels()) {
-          if (takes(kernel, weight)) {
+          if (kernel.runs_here()) {
             EXPECT_EQ(run(kernel, weight, input, pool), plain)
                 << kernel.name << " " << scheme << " " << shape.n << " x " << weight.k << " m "
                 << m;
@@ -178,7 +171,7 @@ TEST(SparseLinear, TakesGroupsThatLieFarApart) {
     const QuantizedInput input = quantized(weight, 2, pool);
     const PackedReference reference = reference_of(weight, input);
     for (const SparseKernel& kernel : sparse_kernels()) {
-      if (takes(kernel, weight)) {
+      if (kernel.runs_here()) {
         const auto y = run(kernel, weight, input, pool);
         EXPECT_EQ(testing::compare(y, reference, chain_of(weight)).bad, 0)
             << kernel.name << " " << scheme;
@@ -187,34 +180,34 @@ TEST(SparseLinear, TakesGroupsThatLieFarApart) {
   }
 }
 
-TEST(SparseUnits, HaveTheirGroupsAndNoMoreThanARestOfZeros) {
+TEST(SparseStreams, HaveTheirGroupsAndMasks) {
   core::ThreadPool pool(2);
   const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {64, 40}, 0.5, 11);
-  const SparseUnits units = SparseUnits::pack(weight, pool);
-  constexpr SparseUnitLayout kLayout = sparse_unit_layout_of(16, 4, 2);
-  EXPECT_EQ(kLayout.bytes, 192);  // 12 bytes for a group
-  EXPECT_EQ(sparse_unit_layout_of(16, 4, 1).bytes, 176);
-  ASSERT_EQ(units.n(), 64);
-  for (std::int64_t row = 0; row < units.n(); ++row) {
+  const SparseStreams streams = SparseStreams::pack(weight, pool);
+  ASSERT_EQ(streams.n(), 64);
+  for (std::int64_t row = 0; row < streams.n(); ++row) {
     const auto [begin, end] = formats::stored_groups_of(weight, row);
-    const auto ends = units.first_unit().subspan(static_cast<std::size_t>(row), 2);
-    EXPECT_EQ(ends[1] - ends[0], (end - begin + kLayout.entries - 1) / kLayout.entries) << row;
+    const auto ends = streams.first().subspan(static_cast<std::size_t>(row), 2);
+    const std::int64_t bytes = std::int64_t{ends[1] - ends[0]} * kStreamBorder;
+    const std::int64_t least = 3 * 2 + (end - begin) * 21 / 2;  // masks of 3 windows; 10.5 a group
+    EXPECT_GE(bytes, least) << row;
+    EXPECT_LE(bytes, least + 3 + kStreamBorder) << row;  // half a byte of zeros for each window
   }
-  EXPECT_EQ(units.bytes(), units.first_unit().back() * kLayout.bytes);
-  EXPECT_THROW((void)SparseUnits::pack(testing::random_weight("int4-asym-g16", 16, 64, 12), pool),
+  EXPECT_EQ(streams.bytes(), std::int64_t{streams.first().back()} * kStreamBorder + kReadBehind);
+  EXPECT_THROW((void)SparseStreams::pack(testing::random_weight("int4-asym-g16", 16, 64, 12), pool),
                core::Error);
 }
 
-TEST(SparseUnits, OfTilesHaveTheirGroupsAndNothingElse) {
+TEST(SparseStreams, OfTilesHaveTheirGroupsAndNothingElse) {
   core::ThreadPool pool(2);
   const PackedWeight weight = sparse_weight("int4-asym-g16-bsr-t16", {192, 24}, 0.5, 11);
-  const SparseUnits units = SparseUnits::pack(weight, pool);
+  const SparseStreams streams = SparseStreams::pack(weight, pool);
   constexpr TileUnitLayout kLayout = tile_unit_layout_of(16, 4, 2);
   EXPECT_EQ(kLayout.bytes, 168);  // 10.5 bytes for a group of a row
   EXPECT_EQ(tile_unit_layout_of(16, 4, 1).bytes, 152);
-  ASSERT_EQ(units.n(), 192);
-  EXPECT_EQ(units.first_unit().back(), formats::stored_group_count(weight));
-  EXPECT_EQ(units.bytes(), formats::stored_group_count(weight) * (kLayout.bytes + 2));
+  ASSERT_EQ(streams.n(), 192);
+  EXPECT_EQ(streams.first().back(), formats::stored_group_count(weight));
+  EXPECT_EQ(streams.bytes(), formats::stored_group_count(weight) * (kLayout.bytes + 2));
 }
 
 TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
@@ -223,7 +216,7 @@ TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
   for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
     const PackedWeight weight = sparse_weight(scheme, {304, 40}, 0.3, 4);
     for (const SparseKernel& kernel : sparse_kernels()) {
-      if (!takes(kernel, weight)) {
+      if (!kernel.runs_here()) {
         continue;
       }
       const auto many = run(kernel, weight, quantized(weight, 29, one), one);
@@ -239,12 +232,14 @@ TEST(SparseLinear, AddsTheDigitsOfWideCodes) {
   core::ThreadPool pool(2);
   for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
     const PackedWeight weight = sparse_weight(scheme, {48, 9}, 0.5, 5);
-    const QuantizedInput input = quantized(weight, 3, pool, true);
-    for (const SparseKernel& kernel : sparse_kernels()) {
-      if (takes(kernel, weight)) {
-        const auto compared = testing::compare(run(kernel, weight, input, pool),
-                                               reference_of(weight, input), 2 * chain_of(weight));
-        EXPECT_EQ(compared.bad, 0) << kernel.name << " " << scheme;
+    for (const std::int64_t m : {3, 40}) {
+      const QuantizedInput input = quantized(weight, m, pool, true);
+      for (const SparseKernel& kernel : sparse_kernels()) {
+        if (kernel.runs_here()) {
+          const auto compared = testing::compare(run(kernel, weight, input, pool),
+                                                 reference_of(weight, input), 2 * chain_of(weight));
+          EXPECT_EQ(compared.bad, 0) << kernel.name << " " << scheme << " " << m;
+        }
       }
     }
   }
@@ -263,7 +258,7 @@ TEST_P(PlantedFaults, AreSeen) {
     PackedWeight bad = made();
     damage(bad);
     for (const SparseKernel& kernel : sparse_kernels()) {
-      if (takes(kernel, bad) &&
+      if (kernel.runs_here() &&
           testing::compare(run(kernel, bad, input, pool), reference, chain_of(bad)).bad == 0) {
         return false;
       }
@@ -294,7 +289,7 @@ TEST(SparseLinear, ReadsOnlyWhatIsKept) {
     QuantizedInput input;
     quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight), input, pool);
     for (const SparseKernel& kernel : sparse_kernels()) {
-      if (!takes(kernel, weight)) {
+      if (!kernel.runs_here()) {
         continue;
       }
       const auto y = run(kernel, weight, input, pool);
@@ -321,8 +316,8 @@ class SparseLayers : public ::testing::Test {
         formats::stored_bytes(set.parts[0].weight) + formats::stored_bytes(set.parts[1].weight);
     const bool in_float = activations == ActivationPrecision::kFloat;
     core::ThreadPool pool(1);
-    const std::int64_t packed = SparseUnits::pack(set.parts[0].weight, pool).bytes() +
-                                SparseUnits::pack(set.parts[1].weight, pool).bytes();
+    const std::int64_t packed = SparseStreams::pack(set.parts[0].weight, pool).bytes() +
+                                SparseStreams::pack(set.parts[1].weight, pool).bytes();
     EXPECT_EQ(ops.prepared_bytes(), in_float ? 0 : packed);
     EXPECT_EQ(ops.unprepared_bytes(set), in_float ? bytes : 0);
     Matrix x = ops.matrix(5, 96);

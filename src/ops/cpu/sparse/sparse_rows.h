@@ -3,32 +3,29 @@
 #include <cstdint>
 #include <span>
 
-/// Products of block-sparse rows (formats/block_sparse.h) in units, one stream for each row or for
-/// each tile of 16 rows that keep the same groups. This header is also included by files that are
+/// Products of block-sparse rows (formats/block_sparse.h), each a stream of bytes, and of tiles of
+/// 16 rows that keep the same groups (tile_units.h). This header is also included by files that are
 /// compiled for one instruction set: it must not bring inline functions with it, because the linker
 /// may keep the copy that needs that instruction set.
 ///
-/// Units of a tile: tile_units.h. A unit of a row holds kSparseUnit weights, E = kSparseUnit /
-/// group groups that the row keeps. They are cut into pieces of 16 weights (of 8 where groups have
-/// 8); each piece has a lane of 16, those of groups of 8 share one in twos:
+/// The inputs of a row are cut into pieces of 16 (of 8 where groups have 8), and these into windows
+/// of 16 pieces. A stream begins on a border of 8 bytes:
 ///
-///   places [E]    which group, counted from `base`, in a byte each
-///   scales [E]    float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
-///   zeros         a nibble each, entry i in the low half of byte i, entry E / 2 + i in the high
-///                 half; or a byte each [E]
-///   base          the first group that a place may mean, 2 bytes, little-endian; then room up to
-///                 16 bytes
-///   codes         four vectors of 64: 4 weights of each of 16 pieces, byte 4 l + i of the piece of
-///                 lane l. Vector q has the quads q of all pieces; of pieces of 8, vectors 0 and 1
-///                 have those of the first 16 pieces, 2 and 3 of the others. As nibbles two vectors
-///                 share a line of 64 bytes, the first in the low halves; else each has a line
+///   masks     [windows] 16 bits each, little-endian: bit l says that piece l of the window is kept
 ///
-/// Codes of up to 4 bits are nibbles, others bytes. A row's last unit is filled up with its last
-/// group again, of scale 0 and codes equal to the zero; and so is a unit whose next group lies more
-/// than 255 groups behind the base.
+/// and then, for each window of which n pieces, or g groups, are kept:
 ///
-/// With a(k) the INT8 codes of the activations, every kernel computes for each piece of a unit, one
-/// after another of its lane l,
+///   scales    [g] float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
+///   zeros     a nibble each, the first in the low half of a byte, (g + 1) / 2 bytes; or a byte
+///   each codes     a line for each two quads of a piece, [n] 4 bytes each: byte i is code i of the
+///   first
+///             quad (low half) and of the second one (high half); or a line for each quad, in bytes
+///
+/// Codes of up to 4 bits are nibbles, others bytes. Behind the last stream kReadBehind bytes of any
+/// value can be read.
+///
+/// With a(k) the INT8 codes of the activations, every kernel computes for each kept piece p, from
+/// the first on, with l = p % 16,
 ///
 ///   s[l] = fma(float(sum over the piece of (code - zero) * a), scale * a_scale, s[l])
 ///
@@ -37,51 +34,35 @@
 /// all instruction sets, batch sizes and thread counts.
 namespace nibble::ops::cpu {
 
-inline constexpr int kSparseUnit = 256;   // weights
-inline constexpr int kSparseVector = 64;  // weights
 inline constexpr int kSparseQuad = 4;     // weights
-inline constexpr int kSparseRowLanes = 16;
+inline constexpr int kSparseWindow = 16;  // pieces
+inline constexpr int kStreamBorder = 8;   // bytes
+inline constexpr int kReadBehind = 128;   // bytes
 
 /// Weights of a piece.
 static constexpr int sparse_piece_of(int group) {
   return group < 16 ? group : 16;
 }
 
-/// Where the parts of a unit stand, in bytes.
-struct SparseUnitLayout {
-  int entries;
-  int scales;
-  int zeros;
-  int base;
-  int codes;
-  int bytes;
-};
-static constexpr SparseUnitLayout sparse_unit_layout_of(int group, int held_bits, int scale_bytes) {
-  const int entries = kSparseUnit / group;
-  const int zeros = (1 + scale_bytes) * entries;
-  const int base = zeros + entries * held_bits / 8;
-  const int codes = (base + 2 + 15) / 16 * 16;
-  return {entries, entries, zeros, base, codes, codes + kSparseUnit * held_bits / 8};
-}
-
 /// One matrix as kernels see it.
 struct SparseWeight {
-  const std::uint8_t* units = nullptr;
-  const std::int32_t* first_unit = nullptr;  // [n / rows + 1], of each row, or tile
-  const std::uint16_t* groups = nullptr;     // of each unit of tiles, which group it is
-  const float* row_units = nullptr;          // [n], of scales that are bytes
-  int rows = 1;                              // of a unit: 1, or those of a tile
-  int group = 0;                             // inputs: 8, 16, 32 or 64
-  int held_bits = 4;                         // 4 or 8
-  int scale_bytes = 2;                       // 1 or 2
+  const std::uint8_t* bytes = nullptr;
+  const std::int32_t* first = nullptr;    // [n / rows + 1], where each row begins, in kStreamBorder
+                                          // bytes; or each tile, in units
+  const std::uint16_t* groups = nullptr;  // of each unit of tiles, which group it is
+  const float* row_units = nullptr;       // [n], of scales that are bytes
+  std::int64_t k = 0;
+  int rows = 1;         // of a stream: 1, or those of a tile
+  int group = 0;        // inputs: 8, 16, 32 or 64
+  int held_bits = 4;    // 4 or 8
+  int scale_bytes = 2;  // 1 or 2
 };
 
-/// Activations in parts that have a word for each piece of inputs: a part for each quad of a piece,
-/// one of scales (floats), one of sums of codes. Each begins on a border of 64 bytes, and 64 words
-/// of any value can be read behind it.
-struct SparsePieces {
-  const std::int32_t* words = nullptr;  // [m, parts, words of a part]
-  std::int64_t part = 0;                // words from part to part
+/// Activations by windows. Each has lines of 16 words, one for each piece: a line for each quad of
+/// a piece, one of scales (floats), and one of sums of codes. Behind the last piece there are words
+/// of any value.
+struct SparseWindows {
+  const std::int32_t* words = nullptr;  // [m, windows, lines, 16], on borders of 64 bytes
   std::int64_t stride = 0;              // words from token to token
 };
 
@@ -93,7 +74,7 @@ struct SparseInput {
   const std::int32_t* sums = nullptr;  // of the codes of each group, as scales
   std::int64_t code_stride = 0;
   std::int64_t scale_stride = 0;
-  SparsePieces pieces;  // the same once more, for kernels that read them
+  SparseWindows windows;  // the same once more, for kernels that read them
 };
 
 struct SparseLanes;  // token_lanes.h
@@ -103,16 +84,14 @@ struct SparseKernel {
   const char* name = nullptr;  // that of the variant (packed/variants.h) with these instructions
   const char* needs = nullptr;
   bool (*runs_here)() = nullptr;
-  /// Units of so many bits for a code, of a row or of a tile.
-  bool (*takes)(int held_bits, int rows) = nullptr;
   /// Rows, or tiles, [begin, end) of all tokens; y points at column 0 of the matrix.
   void (*run)(const SparseWeight&, const SparseInput&, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) = nullptr;
-  bool reads_pieces = false;  // of rows: SparseInput::pieces
-  /// The same of rows of nibbles and up to kSparseLanes tokens, a lane for each; null: there is
-  /// none.
-  void (*run_lanes)(const SparseWeight&, const SparseLanes&, std::int64_t begin, std::int64_t end,
-                    float* y, std::int64_t ldy) = nullptr;
+  bool reads_windows = false;  // of rows: SparseInput::windows
+  /// The same of rows of nibbles and blocks of up to kSparseLanes tokens, a lane for each; null:
+  /// there is none.
+  void (*run_lanes)(const SparseWeight&, std::span<const SparseLanes>, std::int64_t begin,
+                    std::int64_t end, float* y, std::int64_t ldy) = nullptr;
 };
 
 SparseKernel scalar_sparse_kernel();  // the reference

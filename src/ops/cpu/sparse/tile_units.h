@@ -40,14 +40,8 @@ static constexpr TileUnitLayout tile_unit_layout_of(int group, int held_bits, in
   return {scales, zeros, zeros + kSparseTile * held_bits / 8};
 }
 
-/// The kernels of one instruction set, as SparseKernel::run; begin and end count tiles.
+/// SparseKernel::run of tiles, the reference; begin and end count tiles.
 void run_tiles_scalar(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
                       std::int64_t end, float* y, std::int64_t ldy);
-/// Needs AVX2, FMA and F16C.
-void run_tiles_avx2(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
-                    std::int64_t end, float* y, std::int64_t ldy);
-/// Needs AVX512-VNNI.
-void run_tiles_avx512vnni(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
-                          std::int64_t end, float* y, std::int64_t ldy);
 
 }  // namespace nibble::ops::cpu

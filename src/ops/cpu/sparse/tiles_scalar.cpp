@@ -11,7 +11,7 @@ namespace {
 class Unit {
  public:
   Unit(const SparseWeight& w, const TileUnitLayout& layout, std::int64_t unit)
-      : layout_(layout), w_(w), bytes_(w.units + unit * layout.bytes) {}
+      : layout_(layout), w_(w), bytes_(w.bytes + unit * layout.bytes) {}
 
   int code(int row, int input) const {
     const int quad = input / kSparseQuad;
@@ -44,7 +44,7 @@ class Unit {
 void run_tile(const SparseWeight& w, const TileUnitLayout& layout, std::int64_t tile,
               const SparseInput& x, std::int64_t token, float* y) {
   float totals[kSparseTile] = {};
-  for (std::int64_t at = w.first_unit[tile]; at < w.first_unit[tile + 1]; ++at) {
+  for (std::int64_t at = w.first[tile]; at < w.first[tile + 1]; ++at) {
     const Unit unit(w, layout, at);
     const std::int64_t group = w.groups[at];
     const std::int8_t* const a = x.codes + token * x.code_stride + group * w.group;

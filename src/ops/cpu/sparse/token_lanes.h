@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "ops/cpu/sparse/sparse_rows.h"
 
@@ -20,9 +21,9 @@ struct SparseLanes {
   std::int64_t tokens = 0;              // that there are, at most kSparseLanes
 };
 
-/// Rows [begin, end); y points at column 0 of the first token.
-/// Needs AVX512-VNNI.
-void run_token_lanes_avx512vnni(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
-                                std::int64_t end, float* y, std::int64_t ldy);
+/// Rows [begin, end) of blocks of tokens, one behind the other, all but the last of which are full;
+/// y points at column 0 of the first token. Needs AVX512-VNNI.
+void run_token_lanes_avx512vnni(const SparseWeight& w, std::span<const SparseLanes> x,
+                                std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy);
 
 }  // namespace nibble::ops::cpu

@@ -1,110 +1,195 @@
 #include <cstddef>
+#include <span>
 
+#include "ops/cpu/sparse/row_streams.h"
 #include "ops/cpu/sparse/token_lanes.h"
-#include "ops/cpu/sparse/unit_rows.h"
+#include "ops/cpu/sparse/vectors512.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::ptrdiff_t kQuadBytes = kSparseQuad * kSparseLanes;
-constexpr int kMostPieces = 2 * kSparseRowLanes;  // of a unit
 
-/// A unit of nibbles, widened. Less their zero, bytes would not fit 8 bits.
+// Activations of so many windows of inputs stay in the L1 cache while some rows pass, and weights
+// that were widened serve some blocks of tokens.
+constexpr int kBlockWindows = 4;
+constexpr int kRowsTogether = 8;
+constexpr int kBlocksTogether = 4;
+constexpr int kTokensTogether = kBlocksTogether * kSparseLanes;
+
+// Results of so many rows are written at once: those of a token fill a cache line then.
+constexpr int kRowsWritten = 16;
+using Sums = float[kRowsTogether][kSparseWindow][kSparseLanes];  // of a block of tokens
+using Results = float[kRowsWritten][kTokensTogether];
+constexpr int kMostPieces = (kBlockWindows + 1) * kSparseWindow;  // one more may be written
+
+/// Pieces of nibbles that a row keeps, widened, one behind the other. Less their zero, bytes would
+/// not fit 8 bits.
 template <class Form>
-struct WideUnit {
-  alignas(64) std::int8_t weights[kSparseUnit];  // code - zero, in the order of the unit's vectors
-  alignas(64) std::int32_t starts[kMostPieces];  // of pieces: -128 * the sum of its weights
-  alignas(64) float scales[kMostPieces];         // of pieces
+class WidePieces {
+ public:
+  /// Those of windows [begin, end), where the stream is; `unit` of scales that are bytes.
+  NIBBLE_INLINE void read(RowStream<Form>& stream, std::int64_t begin, std::int64_t end,
+                          float unit) {
+    count_ = 0;
+    for (std::int64_t number = begin; number < end; ++number) {
+      add(stream.next(number), number, _mm512_set1_ps(unit));
+    }
+  }
 
-  NIBBLE_INLINE void read(const Unit<Form>& unit) {
-    static_assert(Form::kHeldBits == 4);
-    const __m512i ones = _mm512_set1_epi8(1);
-    const __m512i each_four_times = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-#pragma GCC unroll 2
-    for (int half = 0; half < Form::kHalves; ++half) {
-      const __m512i zeros =
-          _mm512_shuffle_epi8(_mm512_cvtepu8_epi32(unit.zeros(half)), each_four_times);
-      __m512i sums = _mm512_setzero_si512();
+  /// sums[block][row][lane] += the products of each piece with B blocks of tokens.
+  template <int B>
+  NIBBLE_INLINE void multiply(const SparseLanes* x, int row, Sums* sums) const {
+    for (int i = 0; i < count_; ++i) {
+      const std::int64_t piece = pieces_[i];
+      const std::int64_t code = piece * Form::kQuads * kQuadBytes;
+      __m512i quads[Form::kQuads];
 #pragma GCC unroll 4
       for (int q = 0; q < Form::kQuads; ++q) {
-        const __m512i both = _mm512_loadu_si512(unit.codes(half, q));
-        const __m512i codes = _mm512_and_si512(
-            unit.is_high(half, q) ? _mm512_srli_epi16(both, 4) : both, _mm512_set1_epi8(15));
-        const __m512i own = _mm512_sub_epi8(codes, zeros);
-        _mm512_store_si512(weights + (half * Form::kQuads + q) * kSparseVector, own);
-        sums = _mm512_dpbusd_epi32(sums, ones, own);
+        quads[q] = _mm512_set1_epi32(quads_[q][i]);
       }
-      _mm512_store_si512(starts + half * kSparseRowLanes,
-                         _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
-      _mm256_store_ps(scales + half * kSparseRowLanes, unit.lane_scales(half, 0));
-      _mm256_store_ps(scales + half * kSparseRowLanes + 8, unit.lane_scales(half, 8));
+      const __m512 own_scale = _mm512_set1_ps(scales_[i]);
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b) {
+        __m512i sum = _mm512_set1_epi32(starts_[i]);
+#pragma GCC unroll 4
+        for (int q = 0; q < Form::kQuads; ++q) {
+          sum = _mm512_dpbusd_epi32(sum, _mm512_load_si512(x[b].codes + code + q * kQuadBytes),
+                                    quads[q]);
+        }
+        const __m512 scale = _mm512_mul_ps(
+            own_scale, _mm512_load_ps(x[b].scales + piece / Form::kShared * kSparseLanes));
+        float* const total = sums[b][row][piece % kSparseWindow];
+        _mm512_store_ps(total,
+                        _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_load_ps(total)));
+      }
     }
   }
 
-  /// total += the products of piece `piece`, which has this lane and is of this entry.
-  NIBBLE_INLINE void add_piece(const Unit<Form>& unit, const SparseLanes& x, int piece,
-                               __m512& total) const {
-    constexpr int kGroupQuads = Form::kGroup / kSparseQuad;
-    const std::int64_t group = unit.base() + unit.place(piece / Form::kShared);
-    const std::uint8_t* const codes =
-        x.codes + (group * kGroupQuads + piece % Form::kShared * Form::kQuads) * kQuadBytes;
-    const int first = piece / kSparseRowLanes * Form::kQuads;  // vector
-    __m512i sums = _mm512_set1_epi32(starts[piece]);
-#pragma GCC unroll 4
-    for (int q = 0; q < Form::kQuads; ++q) {
-      const std::int8_t* const quad =
-          weights + (first + q) * kSparseVector + piece % kSparseRowLanes * kSparseQuad;
-      sums = _mm512_dpbusd_epi32(sums, _mm512_load_si512(codes + q * kQuadBytes),
-                                 _mm512_set1_epi32(load_as<std::int32_t>(quad)));
+ private:
+  NIBBLE_INLINE void add(const Window<Form>& window, std::int64_t number, __m512 unit) {
+    static_assert(Form::kHeldBits == 4);
+    const __m512i each_four_times = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+    const __m512i zeros = _mm512_shuffle_epi8(
+        Vectors512::repeat<Form::kShared>(_mm512_cvtepu8_epi32(window.zero_bytes())),
+        each_four_times);
+    __m512i sums = _mm512_setzero_si512();
+#pragma GCC unroll 2
+    for (int line = 0; line < Form::kLines; ++line) {
+      const __m512i both = Vectors512::load(window.codes() + line * window.line_bytes());
+      const __m512i low = _mm512_sub_epi8(Vectors512::low_nibbles(both), zeros);
+      const __m512i high = _mm512_sub_epi8(Vectors512::high_nibbles(both), zeros);
+      _mm512_storeu_si512(quads_[2 * line] + count_, low);
+      _mm512_storeu_si512(quads_[2 * line + 1] + count_, high);
+      sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), low);
+      sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), high);
     }
-    const __m512 scale = _mm512_mul_ps(_mm512_set1_ps(scales[piece]),
-                                       _mm512_load_ps(x.scales + group * kSparseLanes));
-    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, total);
+    _mm512_storeu_si512(starts_ + count_,
+                        _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
+    const __m512 scales = Vectors512::repeat<Form::kShared>(
+        Form::kScaleBytes == 2 ? Vectors512::half_scales(window.scales)
+                               : Vectors512::signed_scales(window.scales, unit));
+    _mm512_storeu_ps(scales_ + count_, scales);
+    const __m512i lanes =
+        _mm512_add_epi32(_mm512_set1_epi32(static_cast<std::int32_t>(number * kSparseWindow)),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    _mm512_storeu_si512(pieces_ + count_,
+                        _mm512_maskz_compress_epi32(static_cast<__mmask16>(window.mask), lanes));
+    count_ += window.pieces;
   }
+
+  int count_ = 0;
+  std::int32_t quads_[Form::kQuads][kMostPieces];  // code - zero, four bytes each
+  std::int32_t starts_[kMostPieces];               // -128 * the sum of the weights
+  float scales_[kMostPieces];
+  std::int32_t pieces_[kMostPieces];  // which of the row's
 };
 
-/// The sums of one row for 16 tokens, a register for each lane of sparse_rows.h.
-NIBBLE_INLINE __m512 sum_of(const __m512 (&sums)[kSparseRowLanes]) {
-  const auto quarter = [&](int i) {
-    return _mm512_add_ps(_mm512_add_ps(sums[i], sums[i + 8]),
-                         _mm512_add_ps(sums[i + 4], sums[i + 12]));
+/// The sums of one row for 16 tokens, of each lane of sparse_rows.h.
+NIBBLE_INLINE __m512 sum_of(const float (&sums)[kSparseWindow][kSparseLanes]) {
+  const auto half = [&](int i) {
+    return _mm512_add_ps(_mm512_load_ps(sums[i]), _mm512_load_ps(sums[i + 8]));
   };
+  const auto quarter = [&](int i) { return _mm512_add_ps(half(i), half(i + 4)); };
   return _mm512_add_ps(_mm512_add_ps(quarter(0), quarter(2)),
                        _mm512_add_ps(quarter(1), quarter(3)));
 }
 
+/// Some rows of weights.
+struct Rows {
+  std::int64_t first;
+  std::int64_t count;  // up to kRowsTogether
+};
+
+/// y[i]: row `first` + i times up to kBlocksTogether blocks of tokens.
 template <class Form>
-void run_rows_of(const SparseWeight& w, const SparseLanes& x, std::int64_t begin, std::int64_t end,
-                 float* y, std::int64_t ldy) {
-  WideUnit<Form> wide;
-  alignas(64) float values[kSparseLanes];
-  for (std::int64_t row = begin; row < end; ++row) {
-    __m512 sums[kSparseRowLanes] = {};
-    const float row_unit = Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f;
-    for (std::int64_t at = w.first_unit[row]; at < w.first_unit[row + 1]; ++at) {
-      const Unit<Form> unit{w.units + at * Form::kLayout.bytes, row_unit};
-      wide.read(unit);
-#pragma GCC unroll 2
-      for (int half = 0; half < Form::kHalves; ++half) {
-#pragma GCC unroll 16
-        for (int lane = 0; lane < kSparseRowLanes; ++lane) {
-          wide.add_piece(unit, x, half * kSparseRowLanes + lane, sums[lane]);
+void run_some_rows(const SparseWeight& w, std::span<const SparseLanes> x, const Rows& rows,
+                   float (*y)[kTokensTogether]) {
+  alignas(64) Sums sums[kBlocksTogether];
+  WidePieces<Form> wide[kRowsTogether];
+  const std::uint8_t* at[kRowsTogether];
+  __builtin_memset(sums, 0, sizeof(sums[0]) * x.size());
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    at[i] = RowStream<Form>(w, rows.first + i).place();
+  }
+  const std::int64_t windows = RowStream<Form>(w, rows.first).windows();
+  for (std::int64_t begin = 0; begin < windows; begin += kBlockWindows) {
+    const std::int64_t end = begin + kBlockWindows < windows ? begin + kBlockWindows : windows;
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      RowStream<Form> stream(w, rows.first + i);
+      stream.go_to(at[i]);
+      wide[i].read(stream, begin, end, Form::kScaleBytes == 1 ? w.row_units[rows.first + i] : 0.0f);
+      at[i] = stream.place();
+    }
+    std::size_t block = 0;
+    for (; block + 2 <= x.size(); block += 2) {
+      for (int i = 0; i < rows.count; ++i) {
+        wide[i].template multiply<2>(&x[block], i, sums + block);
+      }
+    }
+    for (int i = 0; block < x.size() && i < rows.count; ++i) {
+      wide[i].template multiply<1>(&x[block], i, sums + block);
+    }
+  }
+  for (std::size_t block = 0; block < x.size(); ++block) {
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      _mm512_store_ps(y[i] + block * kSparseLanes, sum_of(sums[block][i]));
+    }
+  }
+}
+
+template <class Form>
+void run_rows_of(const SparseWeight& w, std::span<const SparseLanes> x, std::int64_t begin,
+                 std::int64_t end, float* y, std::int64_t ldy) {
+  alignas(64) Results results;
+  const auto least = [](std::int64_t a, std::int64_t b) { return a < b ? a : b; };
+  while (!x.empty()) {
+    const std::span<const SparseLanes> blocks =
+        x.first(x.size() < kBlocksTogether ? x.size() : kBlocksTogether);
+    const std::int64_t tokens =
+        static_cast<std::int64_t>(blocks.size() - 1) * kSparseLanes + blocks.back().tokens;
+    for (std::int64_t row = begin; row < end; row += kRowsWritten) {
+      const std::int64_t count = least(end - row, kRowsWritten);
+      for (std::int64_t i = 0; i < count; i += kRowsTogether) {
+        run_some_rows<Form>(w, blocks, {row + i, least(count - i, kRowsTogether)}, results + i);
+      }
+      for (std::int64_t token = 0; token < tokens; ++token) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          y[token * ldy + row + i] = results[i][token];
         }
       }
     }
-    _mm512_store_ps(values, sum_of(sums));
-    for (std::int64_t i = 0; i < x.tokens; ++i) {
-      y[i * ldy + row] = values[i];
-    }
+    x = x.subspan(blocks.size());
+    y += kTokensTogether * ldy;
   }
 }
 
 }  // namespace
 
-void run_token_lanes_avx512vnni(const SparseWeight& w, const SparseLanes& x, std::int64_t begin,
-                                std::int64_t end, float* y, std::int64_t ldy) {
-  with_form<UnitForm, 4>(w,
-                         [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
+void run_token_lanes_avx512vnni(const SparseWeight& w, std::span<const SparseLanes> x,
+                                std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  with_form<RowForm, 4>(w,
+                        [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace nibble::ops::cpu

@@ -3,18 +3,10 @@
 #include <cstdint>
 
 #include "ops/cpu/sparse/tile_units.h"
-#include "ops/cpu/sparse/unit_loads.h"
+#include "ops/cpu/sparse/vector_loads.h"
 
 /// The loops over units of tiles that the kernels with vectors share; included by one file for
-/// each, in an unnamed namespace. The instruction set gives
-///
-///   Isa::Int, Isa::Float           16 / Isa::kVectors rows, in 32 bits each
-///   Isa::kTokens                   that a unit's weights serve at most: 1, 2, 4 or 8
-///   Isa::add_product<HeldBits>(sum, w, a)  sum += four codes without a sign times four with one
-///   Isa::words(bytes, v)           the bytes of vector v's rows
-///   Isa::subtract(sum, zero, a)    sum - zero * a; zero fits in 8 bits, a in 16
-///
-/// and loads, conversions and arithmetic of floats.
+/// each, in an unnamed namespace, behind the vectors of its instruction set.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -67,9 +59,9 @@ NIBBLE_INLINE void multiply_codes(const std::uint8_t* unit, const std::int8_t* c
 #pragma GCC unroll 2
     for (int v = 0; v < Isa::kVectors; ++v) {
       if constexpr (Form::kHeldBits == 8) {
-        w[v] = Isa::load_line(unit + q * kSparseTileLine + v * kPart);
+        w[v] = Isa::load(unit + q * kSparseTileLine + v * kPart);
       } else {
-        const auto line = Isa::load_line(unit + q / 2 * kSparseTileLine + v * kPart);
+        const auto line = Isa::load(unit + q / 2 * kSparseTileLine + v * kPart);
         w[v] = q % 2 == 0 ? Isa::low_nibbles(line) : Isa::high_nibbles(line);
       }
     }
@@ -94,9 +86,9 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
                        ? Isa::load_floats(w.row_units + tile * kSparseTile + v * kLanes)
                        : Float{};
   }
-  const std::int32_t last = w.first_unit[tile + 1];
-  for (std::int64_t at = w.first_unit[tile]; at < last; ++at) {
-    const std::uint8_t* const unit = w.units + at * Form::kLayout.bytes;
+  const std::int32_t last = w.first[tile + 1];
+  for (std::int64_t at = w.first[tile]; at < last; ++at) {
+    const std::uint8_t* const unit = w.bytes + at * Form::kLayout.bytes;
     const std::int64_t group = w.groups[at];
     prefetch_behind<Form::kLayout.bytes>(unit);
     Int sums[Isa::kVectors][M] = {};
@@ -124,25 +116,16 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
   }
 }
 
-/// Tiles [begin, end) of the tokens from `token` on: M at a time, then half as many.
-template <class Isa, class Form, int M = Isa::kTokens>
-void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t token, std::int64_t begin,
-              std::int64_t end, float* y, std::int64_t ldy) {
-  for (; token + M <= x.m; token += M) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      run_tile<Isa, Form, M>(w, x, token, tile, y, ldy);
-    }
-  }
-  if constexpr (M > 1) {
-    run_form<Isa, Form, M / 2>(w, x, token, begin, end, y, ldy);
-  }
-}
-
 template <class Isa, int HeldBits>
 void run_held_tiles(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
                     std::int64_t end, float* y, std::int64_t ldy) {
-  with_form<TileForm, HeldBits>(
-      w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, 0, begin, end, y, ldy); });
+  with_form<TileForm, HeldBits>(w, [&](auto form) {
+    for_tokens<Isa::kTokens>(0, x.m, [&]<int M>(std::int64_t token) {
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        run_tile<Isa, decltype(form), M>(w, x, token, tile, y, ldy);
+      }
+    });
+  });
 }
 
 template <class Isa>

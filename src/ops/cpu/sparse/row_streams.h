@@ -1,0 +1,195 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/sparse/vector_loads.h"
+
+/// The loops over streams of rows that the kernels with vectors share; included by one file for
+/// each, in an unnamed namespace, behind the vectors of its instruction set.
+namespace nibble::ops::cpu {
+namespace {
+
+/// How streams lie in memory.
+template <int Group, int HeldBits, int ScaleBytes>
+struct RowForm {
+  static constexpr int kGroup = Group;
+  static constexpr int kHeldBits = HeldBits;
+  static constexpr int kScaleBytes = ScaleBytes;
+  static constexpr int kPiece = sparse_piece_of(Group);
+  static constexpr int kQuads = kPiece / kSparseQuad;
+  static constexpr int kLines = kQuads * HeldBits / 8;
+  static constexpr int kShared = Group / kPiece;  // pieces of a group
+  /// Of a window that keeps half of its pieces, about.
+  static constexpr int kUsualBytes =
+      kSparseWindow / 2 * (kPiece * HeldBits / 8 + (ScaleBytes * 8 + HeldBits) / 8 / kShared);
+};
+
+/// What a window keeps.
+template <class Form>
+struct Window {
+  const std::uint8_t* scales;
+  std::uint32_t mask;
+  int pieces;  // that are kept
+
+  NIBBLE_INLINE Window(const std::uint8_t* at, std::uint32_t kept)
+      : scales(at), mask(kept), pieces(__builtin_popcount(kept)) {}
+
+  NIBBLE_INLINE int groups() const { return pieces / Form::kShared; }
+  NIBBLE_INLINE const std::uint8_t* zeros() const { return scales + groups() * Form::kScaleBytes; }
+  NIBBLE_INLINE const std::uint8_t* codes() const {
+    return zeros() + (Form::kHeldBits == 8 ? groups() : (groups() + 1) / 2);
+  }
+  NIBBLE_INLINE std::int64_t line_bytes() const { return std::int64_t{kSparseQuad} * pieces; }
+  NIBBLE_INLINE const std::uint8_t* end() const { return codes() + Form::kLines * line_bytes(); }
+  /// A byte for each group.
+  NIBBLE_INLINE __m128i zero_bytes() const {
+    return Form::kHeldBits == 8 ? load_16(zeros()) : nibbles(zeros());
+  }
+};
+
+/// The stream of a row.
+template <class Form>
+class RowStream {
+ public:
+  NIBBLE_INLINE RowStream(const SparseWeight& w, std::int64_t row)
+      : masks_(w.bytes + std::int64_t{w.first[row]} * kStreamBorder),
+        windows_((w.k / Form::kPiece + kSparseWindow - 1) / kSparseWindow),
+        at_(masks_ + 2 * windows_) {}
+
+  NIBBLE_INLINE std::int64_t windows() const { return windows_; }
+  /// Where the next window stands, and to go on from such a place.
+  NIBBLE_INLINE const std::uint8_t* place() const { return at_; }
+  NIBBLE_INLINE void go_to(const std::uint8_t* place) { at_ = place; }
+  /// Windows one after another.
+  NIBBLE_INLINE Window<Form> next(std::int64_t window) {
+    const Window<Form> found(at_, load_as<std::uint16_t>(masks_ + 2 * window));
+    at_ = found.end();
+    return found;
+  }
+
+ private:
+  const std::uint8_t* masks_;
+  std::int64_t windows_;
+  const std::uint8_t* at_;
+};
+
+/// One vector of lanes of a window, its weights at their lanes.
+template <class Isa, class Form>
+struct KeptWeights {
+  typename Isa::Kept kept;
+  typename Isa::Float scales;
+  typename Isa::Int zeros;
+  typename Isa::Int quads[Form::kQuads];
+
+  /// `skipped`: pieces of the window that stand before the vector's.
+  NIBBLE_INLINE KeptWeights(const Window<Form>& window, std::uint32_t mask, int skipped,
+                            typename Isa::Float unit)
+      : kept(mask) {
+    using Int = typename Isa::Int;
+    const int groups = skipped / Form::kShared;
+    const std::uint8_t* const at = window.scales + groups * Form::kScaleBytes;
+    scales = kept.expand(Isa::template repeat<Form::kShared>(
+        Form::kScaleBytes == 2 ? Isa::half_scales(at) : Isa::signed_scales(at, unit)));
+    zeros = kept.expand(Isa::template repeat<Form::kShared>(Isa::words(
+        Isa::kVectors == 1 ? window.zero_bytes() : moved(window.zero_bytes(), groups), 0)));
+    const std::uint8_t* const codes = window.codes() + std::int64_t{kSparseQuad} * skipped;
+#pragma GCC unroll 4
+    for (int line = 0; line < Form::kLines; ++line) {
+      const Int all = kept.expand(Isa::load(codes + line * window.line_bytes()));
+      if constexpr (Form::kHeldBits == 8) {
+        quads[line] = all;
+      } else {
+        quads[2 * line] = Isa::low_nibbles(all);
+        quads[2 * line + 1] = Isa::high_nibbles(all);
+      }
+    }
+  }
+
+ private:
+  /// The bytes from byte `first` on, up to 8.
+  static NIBBLE_INLINE __m128i moved(__m128i bytes, int first) {
+    const __m128i places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm_shuffle_epi8(bytes, _mm_add_epi8(places, _mm_set1_epi8(static_cast<char>(first))));
+  }
+};
+
+/// total[i] += window `number` of a row times M tokens from `token` on.
+template <class Isa, class Form, int M>
+NIBBLE_INLINE void add_window(const Window<Form>& window, std::int64_t number,
+                              typename Isa::Float unit, const SparseWindows& x, std::int64_t token,
+                              typename Isa::Total (&total)[M]) {
+  using Int = typename Isa::Int;
+  constexpr int kLanes = kSparseWindow / Isa::kVectors;
+#pragma GCC unroll 2
+  for (int v = 0; v < Isa::kVectors; ++v) {
+    const std::uint32_t before = window.mask & ((1u << (v * kLanes)) - 1);
+    const KeptWeights<Isa, Form> weights(window, window.mask >> (v * kLanes) & ((1u << kLanes) - 1),
+                                         v == 0 ? 0 : __builtin_popcount(before), unit);
+    const std::int32_t* const first =
+        x.words + token * x.stride + number * (Form::kQuads + 2) * kSparseWindow + v * kLanes;
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) {
+      const std::int32_t* at = first + i * x.stride;
+      Int sums = Isa::broadcast(std::int32_t{0});
+#pragma GCC unroll 4
+      for (int q = 0; q < Form::kQuads; ++q, at += kSparseWindow) {
+        Isa::template add_product<Form::kHeldBits>(sums, weights.quads[q], Isa::load(at));
+      }
+      sums = Isa::subtract(sums, weights.zeros, Isa::load(at + kSparseWindow));
+      total[i][v] = Isa::fma(Isa::to_float(sums), Isa::mul(weights.scales, weights.kept.load(at)),
+                             total[i][v]);
+    }
+  }
+}
+
+/// Rows [begin, end) of M tokens from `token` on.
+template <class Isa, class Form, int M>
+NIBBLE_INLINE void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token,
+                            std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    typename Isa::Total total[M] = {};
+    const typename Isa::Float unit =
+        Isa::broadcast(Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f);
+    RowStream<Form> stream(w, row);
+    for (std::int64_t number = 0; number < stream.windows(); ++number) {
+      const Window<Form> window = stream.next(number);
+      prefetch_behind<Form::kUsualBytes>(window.scales);
+      add_window<Isa, Form, M>(window, number, unit, x.windows, token, total);
+    }
+    for (int i = 0; i < M; ++i) {
+      y[(token + i) * ldy + row] = Isa::sum(total[i]);
+    }
+  }
+}
+
+/// All tokens, up to M of which are taken at a time: as many as stay in the L1 cache.
+template <class Isa, class Form, int M = Isa::kTokens>
+void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
+              float* y, std::int64_t ldy) {
+  constexpr std::int64_t kCachedWords = 9 << 10;
+  if constexpr (M > 1) {
+    if (M * x.windows.stride > kCachedWords) {
+      return run_form<Isa, Form, M / 2>(w, x, begin, end, y, ldy);
+    }
+  }
+  for_tokens<M>(0, x.m, [&]<int T>(std::int64_t token) {
+    run_rows<Isa, Form, T>(w, x, token, begin, end, y, ldy);
+  });
+}
+
+template <class Isa, int HeldBits>
+void run_held_rows(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
+                   std::int64_t end, float* y, std::int64_t ldy) {
+  with_form<RowForm, HeldBits>(
+      w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, begin, end, y, ldy); });
+}
+
+template <class Isa>
+void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
+              float* y, std::int64_t ldy) {
+  return w.held_bits == 4 ? run_held_rows<Isa, 4>(w, x, begin, end, y, ldy)
+                          : run_held_rows<Isa, 8>(w, x, begin, end, y, ldy);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

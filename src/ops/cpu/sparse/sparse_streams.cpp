@@ -1,0 +1,264 @@
+#include "ops/cpu/sparse/sparse_streams.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "formats/block_sparse.h"
+#include "formats/row_unit.h"
+#include "ops/cpu/sparse/stored_entries.h"
+#include "ops/cpu/sparse/tile_units.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+static_assert(formats::kPatternTile == kSparseTile);
+
+using formats::PackedWeight;
+
+constexpr std::int64_t kRowsPerTask = 16;
+
+/// How rows of a weight lie in their streams.
+class RowLayout {
+ public:
+  RowLayout(const PackedWeight& weight, int held_bits, int scale_bytes)
+      : weight_(weight),
+        held_bits_(held_bits),
+        scale_bytes_(scale_bytes),
+        group_(static_cast<int>(weight.scheme.scale.group)),
+        piece_(sparse_piece_of(group_)) {}
+
+  int piece() const { return piece_; }
+  int shared() const { return group_ / piece_; }
+  std::int64_t windows() const {
+    const std::int64_t pieces = weight_.k / piece_;
+    return (pieces + kSparseWindow - 1) / kSparseWindow;
+  }
+  std::int64_t mask_bytes() const { return 2 * windows(); }
+  /// Of a window that keeps so many groups.
+  std::int64_t zeros(std::int64_t groups) const { return groups * scale_bytes_; }
+  std::int64_t codes(std::int64_t groups) const {
+    return zeros(groups) + (held_bits_ == 8 ? groups : (groups + 1) / 2);
+  }
+  std::int64_t bytes(std::int64_t groups) const {
+    return codes(groups) + groups * group_ * held_bits_ / 8;
+  }
+
+  /// Calls visit(window, begin, end) for each window of a row that keeps stored groups [begin,
+  /// end).
+  template <class Visit>
+  void for_windows(std::int64_t row, const Visit& visit) const {
+    const auto [begin, end] = formats::stored_groups_of(weight_, row);
+    const std::int64_t groups = kSparseWindow / shared();  // of a window
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t window = formats::stored_group(weight_, at) / groups;
+      std::int64_t last = at + 1;
+      while (last < end && formats::stored_group(weight_, last) / groups == window) {
+        ++last;
+      }
+      visit(window, at, last);
+      at = last;
+    }
+  }
+
+  /// Of a row's stream, in kStreamBorder bytes.
+  std::int32_t length(std::int64_t row) const {
+    std::int64_t sum = mask_bytes();
+    for_windows(row, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      sum += bytes(end - begin);
+    });
+    return static_cast<std::int32_t>((sum + kStreamBorder - 1) / kStreamBorder);
+  }
+
+ private:
+  const PackedWeight& weight_;
+  int held_bits_;
+  int scale_bytes_;
+  int group_;
+  int piece_;
+};
+
+/// Writes streams of rows.
+class RowWriter {
+ public:
+  RowWriter(const PackedWeight& weight, const RowLayout& layout, int held_bits)
+      : weight_(weight), entries_(weight), layout_(layout), held_bits_(held_bits) {}
+
+  /// `stream` is zero before.
+  void write(std::int64_t row, std::uint8_t* stream) const {
+    std::uint8_t* to = stream + layout_.mask_bytes();
+    layout_.for_windows(row, [&](std::int64_t window, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at) {
+        const std::int64_t first = formats::stored_group(weight_, at) * layout_.shared();
+        for (std::int64_t piece = first; piece < first + layout_.shared(); ++piece) {
+          const std::int64_t lane = piece % kSparseWindow;
+          stream[2 * window + lane / 8] |= static_cast<std::uint8_t>(1 << lane % 8);
+        }
+        write_group(at, at - begin, end - begin, to);
+      }
+      to += layout_.bytes(end - begin);
+    });
+  }
+
+ private:
+  /// Entry `entry` of `count` groups that a window keeps.
+  void write_group(std::int64_t at, std::int64_t entry, std::int64_t count,
+                   std::uint8_t* window) const {
+    if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
+      window[entry] = entries_.unit_scale(at);
+    } else {
+      const std::uint16_t scale = entries_.half_scale(at);
+      std::memcpy(window + 2 * entry, &scale, sizeof(scale));
+    }
+    set(window + layout_.zeros(count), entry, entry / 2, entry % 2, entries_.zero(at));
+    const int piece = layout_.piece();
+    const std::int64_t line = kSparseQuad * count * layout_.shared();  // bytes
+    for (std::int64_t i = 0; i < weight_.scheme.scale.group; ++i) {
+      const std::int64_t quad = i % piece / kSparseQuad;
+      const std::int64_t byte =
+          (entry * layout_.shared() + i / piece) * kSparseQuad + i % kSparseQuad;
+      set(window + layout_.codes(count), quad * line + byte, quad / 2 * line + byte, quad % 2,
+          entries_.code(at, i));
+    }
+  }
+
+  /// `whole`: the byte where there are bytes; else `half` (0 is the low one) of byte `shared`.
+  void set(std::uint8_t* to, std::int64_t whole, std::int64_t shared, std::int64_t half,
+           int value) const {
+    if (held_bits_ == 8) {
+      to[whole] = static_cast<std::uint8_t>(value);
+    } else {
+      to[shared] |= static_cast<std::uint8_t>(value << (4 * half));
+    }
+  }
+
+  const PackedWeight& weight_;
+  StoredEntries entries_;
+  const RowLayout& layout_;
+  int held_bits_;
+};
+
+/// Writes units of tiles.
+class TileUnitWriter {
+ public:
+  TileUnitWriter(const PackedWeight& weight, const TileUnitLayout& layout, int held_bits)
+      : weight_(weight), entries_(weight), layout_(layout), held_bits_(held_bits) {}
+
+  /// Stored group `at`, of tile `tile`. `unit` is zero before.
+  void write(std::int64_t at, std::int64_t tile, std::uint8_t* unit) const {
+    for (int row = 0; row < kSparseTile; ++row) {
+      const std::int64_t entry = formats::stored_entry(weight_, at, tile * kSparseTile + row);
+      write_scale(entry, row, unit + layout_.scales);
+      set_nibble(unit + layout_.zeros, row, row / kHalf, row % kHalf, entries_.zero(entry));
+      for (int i = 0; i < weight_.scheme.scale.group; ++i) {
+        const int quad = i / kSparseQuad;
+        const int byte = row * kSparseQuad + i % kSparseQuad;
+        set_nibble(unit, quad * kSparseTileLine + byte, quad % 2, quad / 2 * kSparseTileLine + byte,
+                   entries_.code(entry, i));
+      }
+    }
+  }
+
+ private:
+  static constexpr int kHalf = kSparseTile / 2;
+
+  /// `whole`: the byte where there are bytes; else `half` (0 is the low one) of byte `shared`.
+  void set_nibble(std::uint8_t* to, int whole, int half, int shared, int value) const {
+    if (held_bits_ == 8) {
+      to[whole] = static_cast<std::uint8_t>(value);
+    } else {
+      to[shared] |= static_cast<std::uint8_t>(value << (4 * half));
+    }
+  }
+
+  void write_scale(std::int64_t entry, int row, std::uint8_t* scales) const {
+    if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
+      const float units = formats::scale_of_units(entries_.unit_scale(entry), 1.0f);
+      scales[row] = static_cast<std::uint8_t>(static_cast<int>(units));
+      return;
+    }
+    const std::uint16_t scale = entries_.half_scale(entry);
+    std::memcpy(scales + std::ptrdiff_t{2} * row, &scale, sizeof(scale));
+  }
+
+  const PackedWeight& weight_;
+  StoredEntries entries_;
+  const TileUnitLayout& layout_;
+  int held_bits_;
+};
+
+}  // namespace
+
+SparseStreams SparseStreams::pack(const PackedWeight& weight, core::ThreadPool& pool) {
+  const formats::Scheme& scheme = weight.scheme;
+  core::require(formats::is_block_sparse(scheme) && formats::has_codes(scheme),
+                core::ErrorKind::kFailed, "{} has no streams of block-sparse rows", scheme);
+  SparseStreams streams;
+  streams.k_ = weight.k;
+  streams.rows_ = static_cast<int>(formats::pattern_rows(scheme));
+  streams.group_ = static_cast<int>(scheme.scale.group);
+  streams.held_bits_ = held_bits_of(scheme.code.bits);
+  if (scheme.scale.type == formats::ScaleType::kUnits) {
+    streams.scale_bytes_ = 1;
+    for (const std::uint8_t unit : weight.units.data<std::uint8_t>()) {
+      streams.row_units_.push_back(formats::unit_value(unit));
+    }
+  }
+  if (formats::has_tile_pattern(scheme)) {
+    streams.pack_tiles(weight, pool);
+  } else {
+    streams.pack_rows(weight, pool);
+  }
+  return streams;
+}
+
+void SparseStreams::pack_rows(const PackedWeight& weight, core::ThreadPool& pool) {
+  const RowLayout layout(weight, held_bits_, scale_bytes_);
+  first_.push_back(0);
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    first_.push_back(first_.back() + layout.length(row));
+  }
+  memory_ = PageBuffer(std::int64_t{first_.back()} * kStreamBorder + kReadBehind);
+  const RowWriter writer(weight, layout, held_bits_);
+  auto* const memory = reinterpret_cast<std::uint8_t*>(memory_.data());
+  pool.parallel_for(weight.n, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      writer.write(row,
+                   memory + std::int64_t{first_[static_cast<std::size_t>(row)]} * kStreamBorder);
+    }
+  });
+}
+
+void SparseStreams::pack_tiles(const PackedWeight& weight, core::ThreadPool& pool) {
+  const TileUnitLayout layout = tile_unit_layout_of(group_, held_bits_, scale_bytes_);
+  const auto ends = weight.row_index.data<std::int32_t>();
+  first_.assign(ends.begin(), ends.end());
+  for (std::int64_t at = 0; at < formats::stored_group_count(weight); ++at) {
+    groups_.push_back(static_cast<std::uint16_t>(formats::stored_group(weight, at)));
+  }
+  memory_ = PageBuffer(std::int64_t{first_.back()} * layout.bytes);
+  const TileUnitWriter writer(weight, layout, held_bits_);
+  auto* const memory = reinterpret_cast<std::uint8_t*>(memory_.data());
+  pool.parallel_for(n() / rows_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const auto [first, last] = formats::stored_groups_of(weight, tile * rows_);
+      for (std::int64_t at = first; at < last; ++at) {
+        writer.write(at, tile, memory + at * layout.bytes);
+      }
+    }
+  });
+}
+
+SparseWeight SparseStreams::view() const {
+  return {reinterpret_cast<const std::uint8_t*>(memory_.data()),
+          first_.data(),
+          groups_.data(),
+          row_units_.data(),
+          k_,
+          rows_,
+          group_,
+          held_bits_,
+          scale_bytes_};
+}
+
+}  // namespace nibble::ops::cpu
