@@ -51,7 +51,7 @@ class SparseCudaLayers : public device::GpuTest {
     cpu::QuantizedInput input;
     cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
     std::vector<float> y(static_cast<std::size_t>(m * weight.n));
-    const cpu::SparseStreams units =
+    const cpu::SparseStreams streams =
         cpu::SparseStreams::pack(formats::with_row_pattern(weight), pool_);
     const cpu::SparseStreams* const alone = &streams;
     cpu::sparse_linear(cpu::scalar_sparse_kernel(), {&alone, 1}, input, y.data(), weight.n, pool_);
