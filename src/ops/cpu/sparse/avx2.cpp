@@ -15,7 +15,8 @@ void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::i
 }  // namespace
 
 SparseKernel avx2_sparse_kernel() {
-  return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run, true};
+  return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run,
+          Vectors256::kTokens};
 }
 
 }  // namespace nibble::ops::cpu

@@ -20,7 +20,7 @@ SparseKernel avx512vnni_sparse_kernel() {
           "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
           [] { return cpu_features().avx512vnni; },
           run,
-          true,
+          Vectors512::kTokens,
           run_token_lanes_avx512vnni};
 }
 

@@ -57,12 +57,10 @@ class RowStream {
         at_(masks_ + 2 * windows_) {}
 
   NIBBLE_INLINE std::int64_t windows() const { return windows_; }
-  /// Where the next window stands, and to go on from such a place.
-  NIBBLE_INLINE const std::uint8_t* place() const { return at_; }
-  NIBBLE_INLINE void go_to(const std::uint8_t* place) { at_ = place; }
   /// Windows one after another.
-  NIBBLE_INLINE Window<Form> next(std::int64_t window) {
-    const Window<Form> found(at_, load_as<std::uint16_t>(masks_ + 2 * window));
+  NIBBLE_INLINE Window<Form> next() {
+    const Window<Form> found(at_, load_as<std::uint16_t>(masks_));
+    masks_ += 2;
     at_ = found.end();
     return found;
   }
@@ -113,11 +111,14 @@ struct KeptWeights {
   }
 };
 
-/// total[i] += window `number` of a row times M tokens from `token` on.
+/// Words of a token in a window.
+template <class Form>
+constexpr int kWindowWords = (Form::kQuads + 2) * kSparseWindow;
+
+/// total[i] += a window of a row times token i of M, whose words begin at `x`.
 template <class Isa, class Form, int M>
-NIBBLE_INLINE void add_window(const Window<Form>& window, std::int64_t number,
-                              typename Isa::Float unit, const SparseWindows& x, std::int64_t token,
-                              typename Isa::Total (&total)[M]) {
+NIBBLE_INLINE void add_window(const Window<Form>& window, typename Isa::Float unit,
+                              const std::int32_t* x, typename Isa::Total (&total)[M]) {
   using Int = typename Isa::Int;
   constexpr int kLanes = kSparseWindow / Isa::kVectors;
 #pragma GCC unroll 2
@@ -125,11 +126,9 @@ NIBBLE_INLINE void add_window(const Window<Form>& window, std::int64_t number,
     const std::uint32_t before = window.mask & ((1u << (v * kLanes)) - 1);
     const KeptWeights<Isa, Form> weights(window, window.mask >> (v * kLanes) & ((1u << kLanes) - 1),
                                          v == 0 ? 0 : __builtin_popcount(before), unit);
-    const std::int32_t* const first =
-        x.words + token * x.stride + number * (Form::kQuads + 2) * kSparseWindow + v * kLanes;
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
-      const std::int32_t* at = first + i * x.stride;
+      const std::int32_t* at = x + i * kWindowWords<Form> + v * kLanes;
       Int sums = Isa::broadcast(std::int32_t{0});
 #pragma GCC unroll 4
       for (int q = 0; q < Form::kQuads; ++q, at += kSparseWindow) {
@@ -142,38 +141,39 @@ NIBBLE_INLINE void add_window(const Window<Form>& window, std::int64_t number,
   }
 }
 
-/// Rows [begin, end) of M tokens from `token` on.
+/// Rows [begin, end) of M tokens, whose words begin at `x`; y points at column 0 of the first.
 template <class Isa, class Form, int M>
-NIBBLE_INLINE void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token,
-                            std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+NIBBLE_INLINE void run_rows(const SparseWeight& w, const std::int32_t* x, std::int64_t begin,
+                            std::int64_t end, float* y, std::int64_t ldy) {
   for (std::int64_t row = begin; row < end; ++row) {
     typename Isa::Total total[M] = {};
     const typename Isa::Float unit =
         Isa::broadcast(Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f);
     RowStream<Form> stream(w, row);
-    for (std::int64_t number = 0; number < stream.windows(); ++number) {
-      const Window<Form> window = stream.next(number);
+    const std::int32_t* at = x;
+    for (std::int64_t left = stream.windows(); left > 0; --left, at += M * kWindowWords<Form>) {
+      const Window<Form> window = stream.next();
       prefetch_behind<Form::kUsualBytes>(window.scales);
-      add_window<Isa, Form, M>(window, number, unit, x.windows, token, total);
+      add_window<Isa, Form, M>(window, unit, at, total);
     }
     for (int i = 0; i < M; ++i) {
-      y[(token + i) * ldy + row] = Isa::sum(total[i]);
+      y[i * ldy + row] = Isa::sum(total[i]);
     }
   }
 }
 
-/// All tokens, up to M of which are taken at a time: as many as stay in the L1 cache.
+/// All tokens, in the blocks that they stand in.
 template <class Isa, class Form, int M = Isa::kTokens>
 void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) {
-  constexpr std::int64_t kCachedWords = 9 << 10;
   if constexpr (M > 1) {
-    if (M * x.windows.stride > kCachedWords) {
+    if (x.windows.tokens < M) {
       return run_form<Isa, Form, M / 2>(w, x, begin, end, y, ldy);
     }
   }
   for_tokens<M>(0, x.m, [&]<int T>(std::int64_t token) {
-    run_rows<Isa, Form, T>(w, x, token, begin, end, y, ldy);
+    run_rows<Isa, Form, T>(w, x.windows.words + token * x.windows.stride, begin, end,
+                           y + token * ldy, ldy);
   });
 }
 

@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kLeastRows = 32;   // for which lanes pay
 constexpr std::int64_t kLeastLanes = 11;  // of the last vector
 constexpr std::int64_t kGroupsPerTask = 32;
+constexpr std::int64_t kCachedWords = 9 << 10;
 constexpr std::uint32_t kUnsigned = 0x80808080;  // makes a + 128 of four codes
 
 /// Group g of a block's tokens, `first` being the first row of codes.
@@ -37,15 +38,34 @@ struct WindowShape {
   std::int64_t lines() const { return piece / kSparseQuad + 2; }
 };
 
+/// A block of tokens.
+struct TokenBlock {
+  std::int64_t first;
+  std::int64_t tokens;
+};
+
+/// That of token `token` of m.
+TokenBlock block_of(std::int64_t token, std::int64_t m, std::int64_t most) {
+  TokenBlock block = {0, most};
+  while (block.first + block.tokens <= token || block.first + block.tokens > m) {
+    if (block.first + block.tokens <= m) {
+      block.first += block.tokens;
+    } else {
+      block.tokens /= 2;
+    }
+  }
+  return block;
+}
+
+/// `words`: those of the token in the first window, `stride` words from window to window.
 void fill_windows(const SparseInput& x, std::int64_t token, const WindowShape& shape,
-                  std::int32_t* words) {
+                  std::int64_t stride, std::int32_t* words) {
   const std::int8_t* codes = x.codes + token * x.code_stride;
   const float* const scales = x.scales + token * x.scale_stride;
   const std::int32_t* const sums = x.sums + token * x.scale_stride;
   const std::int64_t quads = shape.piece / kSparseQuad;
   for (std::int64_t p = 0; p < shape.pieces; ++p, codes += shape.piece) {
-    std::int32_t* const to =
-        words + p / kSparseWindow * shape.lines() * kSparseWindow + p % kSparseWindow;
+    std::int32_t* const to = words + p / kSparseWindow * stride + p % kSparseWindow;
     for (std::int64_t q = 0; q < quads; ++q) {
       std::memcpy(to + q * kSparseWindow, codes + q * kSparseQuad, sizeof(*to));
     }
@@ -57,19 +77,25 @@ void fill_windows(const SparseInput& x, std::int64_t token, const WindowShape& s
 
 }  // namespace
 
-SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k,
+SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k, int tokens,
                              Scratch& scratch, core::ThreadPool& pool) {
   const std::int64_t piece = sparse_piece_of(static_cast<int>(group));
   const WindowShape shape = {piece, group / piece, k / piece};
   const std::int64_t windows = (shape.pieces + kSparseWindow - 1) / kSparseWindow;
-  const std::int64_t stride = windows * shape.lines() * kSparseWindow;
+  const std::int64_t of_token = shape.lines() * kSparseWindow;
+  const std::int64_t stride = windows * of_token;
+  while (tokens > 1 && tokens * stride > kCachedWords) {
+    tokens /= 2;
+  }
   auto* const words = reinterpret_cast<std::int32_t*>(scratch.floats(x.m * stride));
   pool.parallel_for(x.m, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
-      fill_windows(x, token, shape, words + token * stride);
+      const TokenBlock block = block_of(token, x.m, tokens);
+      fill_windows(x, token, shape, block.tokens * of_token,
+                   words + block.first * stride + (token - block.first) * of_token);
     }
   });
-  return {words, stride};
+  return {words, stride, tokens};
 }
 
 std::int64_t rows_in_lanes(std::int64_t m) {

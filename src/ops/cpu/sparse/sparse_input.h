@@ -20,8 +20,9 @@ std::int64_t rows_in_lanes(std::int64_t m);
 SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
                          std::vector<std::int8_t>& copy);
 
-/// The rows of x, of k inputs in groups of `group`, by windows, which lie in `scratch`.
-SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k,
+/// The rows of x, of k inputs in groups of `group`, by windows, which lie in `scratch`. Blocks have
+/// at most `tokens` tokens, and as many as stay in the L1 cache.
+SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int64_t k, int tokens,
                              Scratch& scratch, core::ThreadPool& pool);
 
 /// The first `count` rows of codes in blocks of kSparseLanes, which lie in `scratch`.

@@ -120,8 +120,8 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseStreams* co
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
   SparseInput x = sparse_input(input, in_lanes, codes);
   const SparseWeight front = weights.front()->view();
-  if (kernel.reads_windows && front.rows == 1 && x.m > 0) {
-    x.windows = sparse_windows(x, front.group, front.k, windows_scratch, pool);
+  if (kernel.windows != 0 && front.rows == 1 && x.m > 0) {
+    x.windows = sparse_windows(x, front.group, front.k, kernel.windows, windows_scratch, pool);
   }
   RowTasks tasks(pool.size(), m > kSparseLanes);
   for (const SparseStreams* const weight : weights) {

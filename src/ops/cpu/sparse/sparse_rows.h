@@ -60,10 +60,14 @@ struct SparseWeight {
 
 /// Activations by windows. Each has lines of 16 words, one for each piece: a line for each quad of
 /// a piece, one of scales (floats), and one of sums of codes. Behind the last piece there are words
-/// of any value.
+/// of any value. Tokens stand in blocks of `tokens`, a power of 2, then in one of half as many if
+/// there are so many left, and so on; a block of T from token t on begins at word t * stride:
+///
+///   words [windows, T, lines, 16], on borders of 64 bytes
 struct SparseWindows {
-  const std::int32_t* words = nullptr;  // [m, windows, lines, 16], on borders of 64 bytes
-  std::int64_t stride = 0;              // words from token to token
+  const std::int32_t* words = nullptr;
+  std::int64_t stride = 0;  // words of a token
+  int tokens = 1;
 };
 
 /// INT8 activations.
@@ -87,7 +91,7 @@ struct SparseKernel {
   /// Rows, or tiles, [begin, end) of all tokens; y points at column 0 of the matrix.
   void (*run)(const SparseWeight&, const SparseInput&, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) = nullptr;
-  bool reads_windows = false;  // of rows: SparseInput::windows
+  int windows = 0;  // of rows: the most tokens of a block of SparseInput::windows; 0: it reads none
   /// The same of rows of nibbles and blocks of up to kSparseLanes tokens, a lane for each; null:
   /// there is none.
   void (*run_lanes)(const SparseWeight&, std::span<const SparseLanes>, std::int64_t begin,

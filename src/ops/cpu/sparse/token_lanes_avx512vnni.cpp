@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "ops/cpu/sparse/row_streams.h"
@@ -33,7 +34,7 @@ class WidePieces {
                           float unit) {
     count_ = 0;
     for (std::int64_t number = begin; number < end; ++number) {
-      add(stream.next(number), number, _mm512_set1_ps(unit));
+      add(stream.next(), number, _mm512_set1_ps(unit));
     }
   }
 
@@ -127,19 +128,17 @@ void run_some_rows(const SparseWeight& w, std::span<const SparseLanes> x, const 
                    float (*y)[kTokensTogether]) {
   alignas(64) Sums sums[kBlocksTogether];
   WidePieces<Form> wide[kRowsTogether];
-  const std::uint8_t* at[kRowsTogether];
+  std::optional<RowStream<Form>> streams[kRowsTogether];
   __builtin_memset(sums, 0, sizeof(sums[0]) * x.size());
   for (std::int64_t i = 0; i < rows.count; ++i) {
-    at[i] = RowStream<Form>(w, rows.first + i).place();
+    streams[i].emplace(w, rows.first + i);
   }
-  const std::int64_t windows = RowStream<Form>(w, rows.first).windows();
+  const std::int64_t windows = streams[0]->windows();
   for (std::int64_t begin = 0; begin < windows; begin += kBlockWindows) {
     const std::int64_t end = begin + kBlockWindows < windows ? begin + kBlockWindows : windows;
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      RowStream<Form> stream(w, rows.first + i);
-      stream.go_to(at[i]);
-      wide[i].read(stream, begin, end, Form::kScaleBytes == 1 ? w.row_units[rows.first + i] : 0.0f);
-      at[i] = stream.place();
+      wide[i].read(*streams[i], begin, end,
+                   Form::kScaleBytes == 1 ? w.row_units[rows.first + i] : 0.0f);
     }
     std::size_t block = 0;
     for (; block + 2 <= x.size(); block += 2) {
