@@ -10,19 +10,24 @@ namespace nibble::ops::cpu {
 namespace {
 
 /// How streams lie in memory.
-template <int Group, int HeldBits, int ScaleBytes>
+template <int Group, int HeldBits>
 struct RowForm {
   static constexpr int kGroup = Group;
   static constexpr int kHeldBits = HeldBits;
-  static constexpr int kScaleBytes = ScaleBytes;
   static constexpr int kPiece = sparse_piece_of(Group);
   static constexpr int kQuads = kPiece / kSparseQuad;
   static constexpr int kLines = kQuads * HeldBits / 8;
   static constexpr int kShared = Group / kPiece;  // pieces of a group
   /// Of a window that keeps half of its pieces, about.
   static constexpr int kUsualBytes =
-      kSparseWindow / 2 * (kPiece * HeldBits / 8 + (ScaleBytes * 8 + HeldBits) / 8 / kShared);
+      kSparseWindow / 2 * (kPiece * HeldBits / 8 + (16 + HeldBits) / 8 / kShared);
 };
+
+/// f(the RowForm of a weight whose codes are held in so many bits).
+template <int HeldBits, class F>
+void with_row_form(const SparseWeight& w, F f) {
+  with_group(w.group, [&](auto group) { f(RowForm<group(), HeldBits>()); });
+}
 
 /// What a window keeps.
 template <class Form>
@@ -35,7 +40,7 @@ struct Window {
       : scales(at), mask(kept), pieces(__builtin_popcount(kept)) {}
 
   NIBBLE_INLINE int groups() const { return pieces / Form::kShared; }
-  NIBBLE_INLINE const std::uint8_t* zeros() const { return scales + groups() * Form::kScaleBytes; }
+  NIBBLE_INLINE const std::uint8_t* zeros() const { return scales + std::int64_t{2} * groups(); }
   NIBBLE_INLINE const std::uint8_t* codes() const {
     return zeros() + (Form::kHeldBits == 8 ? groups() : (groups() + 1) / 2);
   }
@@ -80,14 +85,12 @@ struct KeptWeights {
   typename Isa::Int quads[Form::kQuads];
 
   /// `skipped`: pieces of the window that stand before the vector's.
-  NIBBLE_INLINE KeptWeights(const Window<Form>& window, std::uint32_t mask, int skipped,
-                            typename Isa::Float unit)
+  NIBBLE_INLINE KeptWeights(const Window<Form>& window, std::uint32_t mask, int skipped)
       : kept(mask) {
     using Int = typename Isa::Int;
     const int groups = skipped / Form::kShared;
-    const std::uint8_t* const at = window.scales + groups * Form::kScaleBytes;
     scales = kept.expand(Isa::template repeat<Form::kShared>(
-        Form::kScaleBytes == 2 ? Isa::half_scales(at) : Isa::signed_scales(at, unit)));
+        Isa::half_scales(window.scales + std::int64_t{2} * groups)));
     zeros = kept.expand(Isa::template repeat<Form::kShared>(Isa::words(
         Isa::kVectors == 1 ? window.zero_bytes() : moved(window.zero_bytes(), groups), 0)));
     const std::uint8_t* const codes = window.codes() + std::int64_t{kSparseQuad} * skipped;
@@ -117,15 +120,15 @@ constexpr int kWindowWords = (Form::kQuads + 2) * kSparseWindow;
 
 /// total[i] += a window of a row times token i of M, whose words begin at `x`.
 template <class Isa, class Form, int M>
-NIBBLE_INLINE void add_window(const Window<Form>& window, typename Isa::Float unit,
-                              const std::int32_t* x, typename Isa::Total (&total)[M]) {
+NIBBLE_INLINE void add_window(const Window<Form>& window, const std::int32_t* x,
+                              typename Isa::Total (&total)[M]) {
   using Int = typename Isa::Int;
   constexpr int kLanes = kSparseWindow / Isa::kVectors;
 #pragma GCC unroll 2
   for (int v = 0; v < Isa::kVectors; ++v) {
     const std::uint32_t before = window.mask & ((1u << (v * kLanes)) - 1);
     const KeptWeights<Isa, Form> weights(window, window.mask >> (v * kLanes) & ((1u << kLanes) - 1),
-                                         v == 0 ? 0 : __builtin_popcount(before), unit);
+                                         v == 0 ? 0 : __builtin_popcount(before));
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
       const std::int32_t* at = x + i * kWindowWords<Form> + v * kLanes;
@@ -147,14 +150,12 @@ NIBBLE_INLINE void run_rows(const SparseWeight& w, const std::int32_t* x, std::i
                             std::int64_t end, float* y, std::int64_t ldy) {
   for (std::int64_t row = begin; row < end; ++row) {
     typename Isa::Total total[M] = {};
-    const typename Isa::Float unit =
-        Isa::broadcast(Form::kScaleBytes == 1 ? w.row_units[row] : 0.0f);
     RowStream<Form> stream(w, row);
     const std::int32_t* at = x;
     for (std::int64_t left = stream.windows(); left > 0; --left, at += M * kWindowWords<Form>) {
       const Window<Form> window = stream.next();
       prefetch_behind<Form::kUsualBytes>(window.scales);
-      add_window<Isa, Form, M>(window, unit, at, total);
+      add_window<Isa, Form, M>(window, at, total);
     }
     for (int i = 0; i < M; ++i) {
       y[i * ldy + row] = Isa::sum(total[i]);
@@ -180,7 +181,7 @@ void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, s
 template <class Isa, int HeldBits>
 void run_held_rows(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
                    std::int64_t end, float* y, std::int64_t ldy) {
-  with_form<RowForm, HeldBits>(
+  with_row_form<HeldBits>(
       w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, begin, end, y, ldy); });
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/float16.h"
-#include "formats/row_unit.h"
 #include "ops/cpu/sparse/sparse_rows.h"
 #include "ops/cpu/sparse/tile_units.h"
 
@@ -17,7 +16,6 @@ class Stream {
   Stream(const SparseWeight& w, std::int64_t row)
       : w_(w),
         piece_(sparse_piece_of(w.group)),
-        row_unit_(w.scale_bytes == 1 ? w.row_units[row] : 0.0f),
         masks_(w.bytes + std::int64_t{w.first[row]} * kStreamBorder),
         windows_((w.k / piece_ + kSparseWindow - 1) / kSparseWindow),
         at_(masks_ + 2 * windows_) {
@@ -44,9 +42,6 @@ class Stream {
   int lane() const { return lane_; }
   float scale() const {
     const int entry = kept_ / shared();
-    if (w_.scale_bytes == 1) {
-      return formats::scale_of_units(at_[entry], row_unit_);
-    }
     core::Fp16 scale{};
     std::memcpy(&scale, at_ + std::ptrdiff_t{2} * entry, sizeof(scale));
     return core::to_float(scale);
@@ -73,14 +68,13 @@ class Stream {
   }
   int shared() const { return w_.group / piece_; }
   int groups() const { return std::popcount(mask_) / shared(); }
-  const std::uint8_t* zeros() const { return at_ + std::ptrdiff_t{groups()} * w_.scale_bytes; }
+  const std::uint8_t* zeros() const { return at_ + std::ptrdiff_t{2} * groups(); }
   const std::uint8_t* codes() const {
     return zeros() + (w_.held_bits == 8 ? groups() : (groups() + 1) / 2);
   }
 
   const SparseWeight& w_;
   int piece_;
-  float row_unit_;  // of scales that are bytes
   const std::uint8_t* masks_;
   std::int64_t windows_;
   const std::uint8_t* at_;  // of the window

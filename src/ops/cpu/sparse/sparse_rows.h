@@ -15,7 +15,7 @@
 ///
 /// and then, for each window of which n pieces, or g groups, are kept:
 ///
-///   scales    [g] float16; or bytes that hold 7 bits (formats/row_unit.h), in units of the row
+///   scales    [g] float16, also where the file has multiples of units (formats/row_unit.h)
 ///   zeros     a nibble each, the first in the low half of a byte, (g + 1) / 2 bytes; or a byte
 ///   each codes     a line for each two quads of a piece, [n] 4 bytes each: byte i is code i of the
 ///   first
@@ -50,12 +50,12 @@ struct SparseWeight {
   const std::int32_t* first = nullptr;    // [n / rows + 1], where each row begins, in kStreamBorder
                                           // bytes; or each tile, in units
   const std::uint16_t* groups = nullptr;  // of each unit of tiles, which group it is
-  const float* row_units = nullptr;       // [n], of scales that are bytes
+  const float* row_units = nullptr;       // [n], of scales of tiles that are bytes
   std::int64_t k = 0;
   int rows = 1;         // of a stream: 1, or those of a tile
   int group = 0;        // inputs: 8, 16, 32 or 64
   int held_bits = 4;    // 4 or 8
-  int scale_bytes = 2;  // 1 or 2
+  int scale_bytes = 2;  // 2, or of tiles 1
 };
 
 /// Activations by windows. Each has lines of 16 words, one for each piece: a line for each quad of

@@ -21,10 +21,9 @@ constexpr std::int64_t kRowsPerTask = 16;
 /// How rows of a weight lie in their streams.
 class RowLayout {
  public:
-  RowLayout(const PackedWeight& weight, int held_bits, int scale_bytes)
+  RowLayout(const PackedWeight& weight, int held_bits)
       : weight_(weight),
         held_bits_(held_bits),
-        scale_bytes_(scale_bytes),
         group_(static_cast<int>(weight.scheme.scale.group)),
         piece_(sparse_piece_of(group_)) {}
 
@@ -36,7 +35,7 @@ class RowLayout {
   }
   std::int64_t mask_bytes() const { return 2 * windows(); }
   /// Of a window that keeps so many groups.
-  std::int64_t zeros(std::int64_t groups) const { return groups * scale_bytes_; }
+  std::int64_t zeros(std::int64_t groups) const { return 2 * groups; }
   std::int64_t codes(std::int64_t groups) const {
     return zeros(groups) + (held_bits_ == 8 ? groups : (groups + 1) / 2);
   }
@@ -73,7 +72,6 @@ class RowLayout {
  private:
   const PackedWeight& weight_;
   int held_bits_;
-  int scale_bytes_;
   int group_;
   int piece_;
 };
@@ -94,22 +92,18 @@ class RowWriter {
           const std::int64_t lane = piece % kSparseWindow;
           stream[2 * window + lane / 8] |= static_cast<std::uint8_t>(1 << lane % 8);
         }
-        write_group(at, at - begin, end - begin, to);
+        write_group(row, at, at - begin, end - begin, to);
       }
       to += layout_.bytes(end - begin);
     });
   }
 
  private:
-  /// Entry `entry` of `count` groups that a window keeps.
-  void write_group(std::int64_t at, std::int64_t entry, std::int64_t count,
+  /// Stored group `at`, entry `entry` of `count` that a window keeps.
+  void write_group(std::int64_t row, std::int64_t at, std::int64_t entry, std::int64_t count,
                    std::uint8_t* window) const {
-    if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
-      window[entry] = entries_.unit_scale(at);
-    } else {
-      const std::uint16_t scale = entries_.half_scale(at);
-      std::memcpy(window + 2 * entry, &scale, sizeof(scale));
-    }
+    const core::Fp16 scale = formats::stored_scale(weight_, at, row);
+    std::memcpy(window + 2 * entry, &scale, sizeof(scale));
     set(window + layout_.zeros(count), entry, entry / 2, entry % 2, entries_.zero(at));
     const int piece = layout_.piece();
     const std::int64_t line = kSparseQuad * count * layout_.shared();  // bytes
@@ -173,8 +167,7 @@ class TileUnitWriter {
 
   void write_scale(std::int64_t entry, int row, std::uint8_t* scales) const {
     if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
-      const float units = formats::scale_of_units(entries_.unit_scale(entry), 1.0f);
-      scales[row] = static_cast<std::uint8_t>(static_cast<int>(units));
+      scales[row] = static_cast<std::uint8_t>(entries_.whole_scale(entry));
       return;
     }
     const std::uint16_t scale = entries_.half_scale(entry);
@@ -198,7 +191,7 @@ SparseStreams SparseStreams::pack(const PackedWeight& weight, core::ThreadPool& 
   streams.rows_ = static_cast<int>(formats::pattern_rows(scheme));
   streams.group_ = static_cast<int>(scheme.scale.group);
   streams.held_bits_ = held_bits_of(scheme.code.bits);
-  if (scheme.scale.type == formats::ScaleType::kUnits) {
+  if (formats::has_tile_pattern(scheme) && scheme.scale.type == formats::ScaleType::kUnits) {
     streams.scale_bytes_ = 1;
     for (const std::uint8_t unit : weight.units.data<std::uint8_t>()) {
       streams.row_units_.push_back(formats::unit_value(unit));
@@ -213,7 +206,7 @@ SparseStreams SparseStreams::pack(const PackedWeight& weight, core::ThreadPool& 
 }
 
 void SparseStreams::pack_rows(const PackedWeight& weight, core::ThreadPool& pool) {
-  const RowLayout layout(weight, held_bits_, scale_bytes_);
+  const RowLayout layout(weight, held_bits_);
   first_.push_back(0);
   for (std::int64_t row = 0; row < weight.n; ++row) {
     first_.push_back(first_.back() + layout.length(row));

@@ -34,9 +34,11 @@ class StoredEntries {
   std::uint16_t half_scale(std::int64_t entry) const {
     return scales_.data<core::Fp16>()[static_cast<std::size_t>(entry)].bits;
   }
-  /// The 7 bits of a scale (formats/row_unit.h).
-  std::uint8_t unit_scale(std::int64_t entry) const {
-    return formats::get_code(scales_.data<std::uint8_t>().data(), formats::kUnitScaleBits, entry);
+  /// A scale of 7 bits (formats/row_unit.h), in units of its row.
+  std::int8_t whole_scale(std::int64_t entry) const {
+    const std::uint8_t bits =
+        formats::get_code(scales_.data<std::uint8_t>().data(), formats::kUnitScaleBits, entry);
+    return static_cast<std::int8_t>(formats::scale_of_units(bits, 1.0f));
   }
 
  private:

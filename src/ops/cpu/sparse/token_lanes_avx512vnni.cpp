@@ -29,12 +29,11 @@ constexpr int kMostPieces = (kBlockWindows + 1) * kSparseWindow;  // one more ma
 template <class Form>
 class WidePieces {
  public:
-  /// Those of windows [begin, end), where the stream is; `unit` of scales that are bytes.
-  NIBBLE_INLINE void read(RowStream<Form>& stream, std::int64_t begin, std::int64_t end,
-                          float unit) {
+  /// Those of windows [begin, end), where the stream is.
+  NIBBLE_INLINE void read(RowStream<Form>& stream, std::int64_t begin, std::int64_t end) {
     count_ = 0;
     for (std::int64_t number = begin; number < end; ++number) {
-      add(stream.next(), number, _mm512_set1_ps(unit));
+      add(stream.next(), number);
     }
   }
 
@@ -68,7 +67,7 @@ class WidePieces {
   }
 
  private:
-  NIBBLE_INLINE void add(const Window<Form>& window, std::int64_t number, __m512 unit) {
+  NIBBLE_INLINE void add(const Window<Form>& window, std::int64_t number) {
     static_assert(Form::kHeldBits == 4);
     const __m512i each_four_times = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
     const __m512i zeros = _mm512_shuffle_epi8(
@@ -87,10 +86,8 @@ class WidePieces {
     }
     _mm512_storeu_si512(starts_ + count_,
                         _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, 7)));
-    const __m512 scales = Vectors512::repeat<Form::kShared>(
-        Form::kScaleBytes == 2 ? Vectors512::half_scales(window.scales)
-                               : Vectors512::signed_scales(window.scales, unit));
-    _mm512_storeu_ps(scales_ + count_, scales);
+    _mm512_storeu_ps(scales_ + count_,
+                     Vectors512::repeat<Form::kShared>(Vectors512::half_scales(window.scales)));
     const __m512i lanes =
         _mm512_add_epi32(_mm512_set1_epi32(static_cast<std::int32_t>(number * kSparseWindow)),
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -137,8 +134,7 @@ void run_some_rows(const SparseWeight& w, std::span<const SparseLanes> x, const 
   for (std::int64_t begin = 0; begin < windows; begin += kBlockWindows) {
     const std::int64_t end = begin + kBlockWindows < windows ? begin + kBlockWindows : windows;
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      wide[i].read(*streams[i], begin, end,
-                   Form::kScaleBytes == 1 ? w.row_units[rows.first + i] : 0.0f);
+      wide[i].read(*streams[i], begin, end);
     }
     std::size_t block = 0;
     for (; block + 2 <= x.size(); block += 2) {
@@ -187,8 +183,7 @@ void run_rows_of(const SparseWeight& w, std::span<const SparseLanes> x, std::int
 
 void run_token_lanes_avx512vnni(const SparseWeight& w, std::span<const SparseLanes> x,
                                 std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
-  with_form<RowForm, 4>(w,
-                        [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
+  with_row_form<4>(w, [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace nibble::ops::cpu

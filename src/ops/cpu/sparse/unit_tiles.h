@@ -119,12 +119,16 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
 template <class Isa, int HeldBits>
 void run_held_tiles(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
                     std::int64_t end, float* y, std::int64_t ldy) {
-  with_form<TileForm, HeldBits>(w, [&](auto form) {
+  const auto run = [&]<class Form>(Form) {
     for_tokens<Isa::kTokens>(0, x.m, [&]<int M>(std::int64_t token) {
       for (std::int64_t tile = begin; tile < end; ++tile) {
-        run_tile<Isa, decltype(form), M>(w, x, token, tile, y, ldy);
+        run_tile<Isa, Form, M>(w, x, token, tile, y, ldy);
       }
     });
+  };
+  with_group(w.group, [&](auto group) {
+    return w.scale_bytes == 1 ? run(TileForm<group(), HeldBits, 1>())
+                              : run(TileForm<group(), HeldBits, 2>());
   });
 }
 

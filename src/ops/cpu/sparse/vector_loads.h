@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <immintrin.h>
 
@@ -67,25 +68,19 @@ NIBBLE_INLINE void prefetch_behind(const std::uint8_t* at) {
   }
 }
 
-template <template <int, int, int> class Form, int HeldBits, int ScaleBytes, class F>
+/// f(the group's size as a constant).
+template <class F>
 void with_group(int group, F f) {
   switch (group) {
     case 8:
-      return f(Form<8, HeldBits, ScaleBytes>());
+      return f(std::integral_constant<int, 8>());
     case 16:
-      return f(Form<16, HeldBits, ScaleBytes>());
+      return f(std::integral_constant<int, 16>());
     case 32:
-      return f(Form<32, HeldBits, ScaleBytes>());
+      return f(std::integral_constant<int, 32>());
     default:
-      return f(Form<64, HeldBits, ScaleBytes>());
+      return f(std::integral_constant<int, 64>());
   }
-}
-
-/// f(Form<group, HeldBits, bytes of a scale>()) of a weight whose codes are held in so many bits.
-template <template <int, int, int> class Form, int HeldBits, class F>
-void with_form(const SparseWeight& w, F f) {
-  return w.scale_bytes == 1 ? with_group<Form, HeldBits, 1>(w.group, f)
-                            : with_group<Form, HeldBits, 2>(w.group, f);
 }
 
 /// Run<M>() for the tokens from the first on, Isa::kTokens at a time, then half as many.

@@ -66,13 +66,6 @@ struct Vectors256 {
     return _mm256_cvtepi32_ps(
         _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }
-  /// 7 bits: a sign above a number.
-  static NIBBLE_INLINE Float signed_scales(const std::uint8_t* p, Float unit) {
-    const Int seven = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-    const Float count = _mm256_cvtepi32_ps(_mm256_and_si256(seven, _mm256_set1_epi32(63)));
-    const Int sign = _mm256_slli_epi32(_mm256_and_si256(seven, _mm256_set1_epi32(64)), 25);
-    return _mm256_xor_ps(_mm256_mul_ps(count, unit), _mm256_castsi256_ps(sign));
-  }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_loadu_ps(p); }
   static NIBBLE_INLINE Float broadcast(float v) { return _mm256_set1_ps(v); }
   static NIBBLE_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }

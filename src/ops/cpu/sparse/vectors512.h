@@ -38,13 +38,6 @@ struct Vectors512 {
   static NIBBLE_INLINE Float whole_scales(const std::uint8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_16(p)));
   }
-  /// 7 bits: a sign above a number.
-  static NIBBLE_INLINE Float signed_scales(const std::uint8_t* p, Float unit) {
-    const Int seven = _mm512_cvtepu8_epi32(load_16(p));
-    const Float count = _mm512_cvtepi32_ps(_mm512_and_si512(seven, _mm512_set1_epi32(63)));
-    const Int sign = _mm512_slli_epi32(_mm512_and_si512(seven, _mm512_set1_epi32(64)), 25);
-    return _mm512_xor_ps(_mm512_mul_ps(count, unit), _mm512_castsi512_ps(sign));
-  }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
   static NIBBLE_INLINE Float broadcast(float v) { return _mm512_set1_ps(v); }
   static NIBBLE_INLINE Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
