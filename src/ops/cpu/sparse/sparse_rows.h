@@ -16,10 +16,9 @@
 /// and then, for each window of which n pieces, or g groups, are kept:
 ///
 ///   scales    [g] float16, also where the file has multiples of units (formats/row_unit.h)
-///   zeros     a nibble each, the first in the low half of a byte, (g + 1) / 2 bytes; or a byte
-///   each codes     a line for each two quads of a piece, [n] 4 bytes each: byte i is code i of the
-///   first
-///             quad (low half) and of the second one (high half); or a line for each quad, in bytes
+///   zeros     a nibble each, the first in the low half of a byte, (g + 1) / 2 bytes; or [g]
+///   codes     a line for each two quads of a piece, [n] 4 bytes each: byte i is code i of the
+///             first quad (low half) and of the second one (high half); or a line for each quad
 ///
 /// Codes of up to 4 bits are nibbles, others bytes. Behind the last stream kReadBehind bytes of any
 /// value can be read.
