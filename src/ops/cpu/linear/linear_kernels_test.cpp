@@ -216,7 +216,7 @@ TEST_F(CpuLinearLayers, OfTwoOfFourFloatsAreMadeWhole) {
     set.parts.push_back({"second", part(scheme, 3, 4), {}});
     CpuOps ops({2, kInt8});
     ops.prepare(set);
-    EXPECT_EQ(ops.prepared_bytes(), scheme == "f16" ? 0 : 2 * 7 * kInputs);
+    EXPECT_EQ(ops.prepared_bytes(), scheme == "f16" ? 0 : std::int64_t{2} * 7 * kInputs);
     Matrix x = ops.zeros(3, kInputs);
     for (std::int64_t i = 0; i < 3 * kInputs; ++i) {
       x.row(i / kInputs)[i % kInputs] = static_cast<float>(i % 17) - 8.0f;

@@ -189,7 +189,8 @@ TEST(SparseStreams, HaveTheirGroupsAndMasks) {
     const auto [begin, end] = formats::stored_groups_of(weight, row);
     const auto ends = streams.first().subspan(static_cast<std::size_t>(row), 2);
     const std::int64_t bytes = std::int64_t{ends[1] - ends[0]} * kStreamBorder;
-    const std::int64_t least = 3 * 2 + (end - begin) * 21 / 2;  // masks of 3 windows; 10.5 a group
+    const std::int64_t least =
+        std::int64_t{3} * 2 + (end - begin) * 21 / 2;  // masks of 3 windows; 10.5 a group
     EXPECT_GE(bytes, least) << row;
     EXPECT_LE(bytes, least + 3 + kStreamBorder) << row;  // half a byte of zeros for each window
   }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "core/float16.h"
@@ -25,7 +26,7 @@ class Unit {
       return static_cast<float>(static_cast<std::int8_t>(scales[row])) * row_units[row];
     }
     core::Fp16 scale{};
-    std::memcpy(&scale, scales + 2 * row, sizeof(scale));
+    std::memcpy(&scale, scales + std::ptrdiff_t{2} * row, sizeof(scale));
     return core::to_float(scale);
   }
   int zero(int row) const {

@@ -9,7 +9,7 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::ptrdiff_t kQuadBytes = kSparseQuad * kSparseLanes;
+constexpr std::ptrdiff_t kQuadBytes = std::ptrdiff_t{kSparseQuad} * kSparseLanes;
 
 // Activations of so many windows of inputs stay in the L1 cache while some rows pass, and weights
 // that were widened serve some blocks of tokens.
@@ -27,7 +27,7 @@ constexpr int kMostPieces = (kBlockWindows + 1) * kSparseWindow;  // one more ma
 /// Pieces of nibbles that a row keeps, widened, one behind the other. Less their zero, bytes would
 /// not fit 8 bits.
 template <class Form>
-class WidePieces {
+class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() writes what is read
  public:
   /// Those of windows [begin, end), where the stream is.
   NIBBLE_INLINE void read(RowStream<Form>& stream, std::int64_t begin, std::int64_t end) {

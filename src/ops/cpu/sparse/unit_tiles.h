@@ -39,7 +39,7 @@ NIBBLE_INLINE void add_quad(const typename Isa::Int (&w)[Isa::kVectors], int q,
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
     const typename Isa::Int a =
-        Isa::broadcast(load_as<std::int32_t>(codes + i * stride + q * kSparseQuad));
+        Isa::broadcast(load_as<std::int32_t>(codes + i * stride + std::int64_t{kSparseQuad} * q));
 #pragma GCC unroll 2
     for (int v = 0; v < Isa::kVectors; ++v) {
       Isa::template add_product<Form::kHeldBits>(sums[v][i], w[v], a);
@@ -59,9 +59,10 @@ NIBBLE_INLINE void multiply_codes(const std::uint8_t* unit, const std::int8_t* c
 #pragma GCC unroll 2
     for (int v = 0; v < Isa::kVectors; ++v) {
       if constexpr (Form::kHeldBits == 8) {
-        w[v] = Isa::load(unit + q * kSparseTileLine + v * kPart);
+        w[v] = Isa::load(unit + std::int64_t{kSparseTileLine} * q + std::int64_t{kPart} * v);
       } else {
-        const auto line = Isa::load(unit + q / 2 * kSparseTileLine + v * kPart);
+        const auto line =
+            Isa::load(unit + std::int64_t{kSparseTileLine} * (q / 2) + std::int64_t{kPart} * v);
         w[v] = q % 2 == 0 ? Isa::low_nibbles(line) : Isa::high_nibbles(line);
       }
     }
@@ -82,9 +83,10 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
   Float total[Isa::kVectors][M] = {};
   Float row_units[Isa::kVectors];
   for (int v = 0; v < Isa::kVectors; ++v) {
-    row_units[v] = Form::kScaleBytes == 1
-                       ? Isa::load_floats(w.row_units + tile * kSparseTile + v * kLanes)
-                       : Float{};
+    row_units[v] =
+        Form::kScaleBytes == 1
+            ? Isa::load_floats(w.row_units + tile * kSparseTile + std::int64_t{kLanes} * v)
+            : Float{};
   }
   const std::int32_t last = w.first[tile + 1];
   for (std::int64_t at = w.first[tile]; at < last; ++at) {
@@ -97,7 +99,8 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
 #pragma GCC unroll 2
     for (int v = 0; v < Isa::kVectors; ++v) {
       const Int zero = Isa::words(zeros, v);
-      const std::uint8_t* const own = unit + Form::kLayout.scales + v * kLanes * Form::kScaleBytes;
+      const std::uint8_t* const own =
+          unit + Form::kLayout.scales + std::int64_t{kLanes} * Form::kScaleBytes * v;
       const Float scale = Form::kScaleBytes == 1 ? Isa::mul(Isa::whole_scales(own), row_units[v])
                                                  : Isa::half_scales(own);
 #pragma GCC unroll 8
@@ -111,7 +114,8 @@ NIBBLE_INLINE void run_tile(const SparseWeight& w, const SparseInput& x, std::in
   }
   for (int i = 0; i < M; ++i) {
     for (int v = 0; v < Isa::kVectors; ++v) {
-      Isa::store(y + (token + i) * ldy + tile * kSparseTile + v * kLanes, total[v][i]);
+      Isa::store(y + (token + i) * ldy + tile * kSparseTile + std::int64_t{kLanes} * v,
+                 total[v][i]);
     }
   }
 }
