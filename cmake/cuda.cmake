@@ -2,8 +2,8 @@
 #   NIBBLE_WITH_CUDA           AUTO (found: built), ON (must be found), OFF
 #   NIBBLE_CUDA_ARCHITECTURES  machine code for these, and PTX of the newest of them without a letter: the driver
 #                              compiles that for devices of other kinds. Code for 80 runs on 86 and 89 too.
-set(NIBBLE_WITH_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO, ON or OFF")
 #   NIBBLE_CUDA_LINE_INFO      ON: kernels carry their source lines, which profilers and compute-sanitizer show. Programs are three times as large.
+set(NIBBLE_WITH_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO, ON or OFF")
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "CUDA architectures; the preset cuda has all")
 option(NIBBLE_CUDA_LINE_INFO "Keep the source lines of kernels, for profilers")
 set(NIBBLE_CUDA_OLDEST 12.8)  # the first toolkit with sm_120

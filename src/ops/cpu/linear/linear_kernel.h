@@ -33,7 +33,7 @@ inline bool takes_wide_codes(ActivationPrecision activations, const formats::Sch
 
 struct LinearKernel;
 
-/// What a kernel reads in the place of a stored weight: tiles, another weight, or units of
+/// What a kernel reads in the place of a stored weight: tiles, another weight, or streams of
 /// block-sparse rows; nothing where it reads the weight as it is stored.
 using LayerForm = std::variant<std::monostate, PackedLinear, formats::PackedWeight, SparseStreams>;
 

@@ -10,94 +10,71 @@
 namespace nibble::ops::cpu {
 namespace {
 
-/// The stream of one row, window by window.
-class Stream {
+/// What a window of a row keeps. `kept`: which of its kept pieces.
+class Window {
  public:
-  Stream(const SparseWeight& w, std::int64_t row)
-      : w_(w),
-        piece_(sparse_piece_of(w.group)),
-        masks_(w.bytes + std::int64_t{w.first[row]} * kStreamBorder),
-        windows_((w.k / piece_ + kSparseWindow - 1) / kSparseWindow),
-        at_(masks_ + 2 * windows_) {
-    enter();
-  }
+  Window(const SparseWeight& w, unsigned mask, const std::uint8_t* at)
+      : w_(w), pieces_(std::popcount(mask)), at_(at) {}
 
-  /// The next piece that is kept; false where there is none.
-  bool next() {
-    for (++lane_; window_ < windows_; enter()) {
-      for (; lane_ < kSparseWindow; ++lane_) {
-        if ((mask_ >> lane_ & 1) != 0) {
-          ++kept_;
-          return true;
-        }
-      }
-      at_ = codes() + std::int64_t{kept_ + 1} * piece_ * w_.held_bits / 8;
-      ++window_;
-    }
-    return false;
-  }
-
-  /// Of the present piece.
-  std::int64_t piece() const { return window_ * kSparseWindow + lane_; }
-  int lane() const { return lane_; }
-  float scale() const {
-    const int entry = kept_ / shared();
+  float scale(int kept) const {
     core::Fp16 scale{};
-    std::memcpy(&scale, at_ + std::ptrdiff_t{2} * entry, sizeof(scale));
+    std::memcpy(&scale, at_ + std::ptrdiff_t{2} * (kept / shared()), sizeof(scale));
     return core::to_float(scale);
   }
-  int zero() const {
-    const int entry = kept_ / shared();
+  int zero(int kept) const {
+    const int entry = kept / shared();
     return w_.held_bits == 8 ? zeros()[entry] : zeros()[entry / 2] >> (entry % 2 * 4) & 15;
   }
-  int code(int i) const {
+  int code(int kept, int i) const {
     const int quad = i / kSparseQuad;
-    const std::int64_t byte = std::int64_t{kept_} * kSparseQuad + i % kSparseQuad;
-    const std::int64_t line = std::int64_t{kSparseQuad} * std::popcount(mask_);
+    const std::int64_t byte = std::int64_t{kept} * kSparseQuad + i % kSparseQuad;
+    const std::int64_t line = std::int64_t{kSparseQuad} * pieces_;
     return w_.held_bits == 8 ? codes()[quad * line + byte]
                              : codes()[quad / 2 * line + byte] >> (quad % 2 * 4) & 15;
   }
+  const std::uint8_t* end() const {
+    return codes() + std::int64_t{pieces_} * sparse_piece_of(w_.group) * w_.held_bits / 8;
+  }
 
  private:
-  void enter() {
-    lane_ = window_ == 0 && kept_ < 0 ? -1 : 0;
-    kept_ = -1;
-    if (window_ < windows_) {
-      mask_ = masks_[2 * window_] + 256u * masks_[2 * window_ + 1];
-    }
-  }
-  int shared() const { return w_.group / piece_; }
-  int groups() const { return std::popcount(mask_) / shared(); }
+  int shared() const { return w_.group / sparse_piece_of(w_.group); }
+  int groups() const { return pieces_ / shared(); }
   const std::uint8_t* zeros() const { return at_ + std::ptrdiff_t{2} * groups(); }
   const std::uint8_t* codes() const {
     return zeros() + (w_.held_bits == 8 ? groups() : (groups() + 1) / 2);
   }
 
   const SparseWeight& w_;
-  int piece_;
-  const std::uint8_t* masks_;
-  std::int64_t windows_;
-  const std::uint8_t* at_;  // of the window
-  std::int64_t window_ = 0;
-  unsigned mask_ = 0;
-  int lane_ = -1;
-  int kept_ = -1;  // pieces of the window up to this one, less 1
+  int pieces_;
+  const std::uint8_t* at_;
 };
 
 /// One row of weights times one token.
 float dot(const SparseWeight& w, std::int64_t row, const SparseInput& x, std::int64_t token) {
   const int width = sparse_piece_of(w.group);
+  const std::int64_t windows = (w.k / width + kSparseWindow - 1) / kSparseWindow;
+  const std::uint8_t* const masks = w.bytes + std::int64_t{w.first[row]} * kStreamBorder;
+  const std::uint8_t* at = masks + 2 * windows;
   float sums[kSparseWindow] = {};
-  for (Stream stream(w, row); stream.next();) {
-    const std::int8_t* const a = x.codes + token * x.code_stride + stream.piece() * width;
-    int sum = 0;
-    for (int i = 0; i < width; ++i) {
-      sum += (stream.code(i) - stream.zero()) * a[i];
+  for (std::int64_t number = 0; number < windows; ++number) {
+    const unsigned mask = masks[2 * number] + 256u * masks[2 * number + 1];
+    const Window window(w, mask, at);
+    int kept = 0;
+    for (int lane = 0; lane < kSparseWindow; ++lane) {
+      if ((mask >> lane & 1) == 0) {
+        continue;
+      }
+      const std::int64_t input = (number * kSparseWindow + lane) * width;
+      const std::int8_t* const a = x.codes + token * x.code_stride + input;
+      int sum = 0;
+      for (int i = 0; i < width; ++i) {
+        sum += (window.code(kept, i) - window.zero(kept)) * a[i];
+      }
+      const float scale = window.scale(kept) * x.scales[token * x.scale_stride + input / w.group];
+      sums[lane] = std::fma(static_cast<float>(sum), scale, sums[lane]);
+      ++kept;
     }
-    const std::int64_t group = stream.piece() * width / w.group;
-    const float scale = stream.scale() * x.scales[token * x.scale_stride + group];
-    float& total = sums[stream.lane()];
-    total = std::fma(static_cast<float>(sum), scale, total);
+    at = window.end();
   }
   const auto half = [&](int i) { return sums[i] + sums[i + 8]; };
   const auto quarter = [&](int i) { return half(i) + half(i + 4); };

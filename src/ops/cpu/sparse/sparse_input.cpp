@@ -46,7 +46,7 @@ struct TokenBlock {
 
 /// That of token `token` of m.
 TokenBlock block_of(std::int64_t token, std::int64_t m, std::int64_t most) {
-  TokenBlock block = {0, most};
+  TokenBlock block = {token / most * most, most};
   while (block.first + block.tokens <= token || block.first + block.tokens > m) {
     if (block.first + block.tokens <= m) {
       block.first += block.tokens;

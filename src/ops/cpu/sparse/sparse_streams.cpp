@@ -76,6 +76,16 @@ class RowLayout {
   int piece_;
 };
 
+/// Sets a value that has byte `whole` of its own, or `half` (0 is the low one) of byte `shared`.
+void set_held(std::uint8_t* to, int held_bits, std::int64_t whole, std::int64_t shared,
+              std::int64_t half, int value) {
+  if (held_bits == 8) {
+    to[whole] = static_cast<std::uint8_t>(value);
+  } else {
+    to[shared] |= static_cast<std::uint8_t>(value << (4 * half));
+  }
+}
+
 /// Writes streams of rows.
 class RowWriter {
  public:
@@ -104,25 +114,16 @@ class RowWriter {
                    std::uint8_t* window) const {
     const core::Fp16 scale = formats::stored_scale(weight_, at, row);
     std::memcpy(window + 2 * entry, &scale, sizeof(scale));
-    set(window + layout_.zeros(count), entry, entry / 2, entry % 2, entries_.zero(at));
+    set_held(window + layout_.zeros(count), held_bits_, entry, entry / 2, entry % 2,
+             entries_.zero(at));
     const int piece = layout_.piece();
     const std::int64_t line = kSparseQuad * count * layout_.shared();  // bytes
     for (std::int64_t i = 0; i < weight_.scheme.scale.group; ++i) {
       const std::int64_t quad = i % piece / kSparseQuad;
       const std::int64_t byte =
           (entry * layout_.shared() + i / piece) * kSparseQuad + i % kSparseQuad;
-      set(window + layout_.codes(count), quad * line + byte, quad / 2 * line + byte, quad % 2,
-          entries_.code(at, i));
-    }
-  }
-
-  /// `whole`: the byte where there are bytes; else `half` (0 is the low one) of byte `shared`.
-  void set(std::uint8_t* to, std::int64_t whole, std::int64_t shared, std::int64_t half,
-           int value) const {
-    if (held_bits_ == 8) {
-      to[whole] = static_cast<std::uint8_t>(value);
-    } else {
-      to[shared] |= static_cast<std::uint8_t>(value << (4 * half));
+      set_held(window + layout_.codes(count), held_bits_, quad * line + byte,
+               quad / 2 * line + byte, quad % 2, entries_.code(at, i));
     }
   }
 
@@ -143,27 +144,19 @@ class TileUnitWriter {
     for (int row = 0; row < kSparseTile; ++row) {
       const std::int64_t entry = formats::stored_entry(weight_, at, tile * kSparseTile + row);
       write_scale(entry, row, unit + layout_.scales);
-      set_nibble(unit + layout_.zeros, row, row / kHalf, row % kHalf, entries_.zero(entry));
+      set_held(unit + layout_.zeros, held_bits_, row, row % kHalf, row / kHalf,
+               entries_.zero(entry));
       for (int i = 0; i < weight_.scheme.scale.group; ++i) {
         const int quad = i / kSparseQuad;
         const int byte = row * kSparseQuad + i % kSparseQuad;
-        set_nibble(unit, quad * kSparseTileLine + byte, quad % 2, quad / 2 * kSparseTileLine + byte,
-                   entries_.code(entry, i));
+        set_held(unit, held_bits_, quad * kSparseTileLine + byte, quad / 2 * kSparseTileLine + byte,
+                 quad % 2, entries_.code(entry, i));
       }
     }
   }
 
  private:
   static constexpr int kHalf = kSparseTile / 2;
-
-  /// `whole`: the byte where there are bytes; else `half` (0 is the low one) of byte `shared`.
-  void set_nibble(std::uint8_t* to, int whole, int half, int shared, int value) const {
-    if (held_bits_ == 8) {
-      to[whole] = static_cast<std::uint8_t>(value);
-    } else {
-      to[shared] |= static_cast<std::uint8_t>(value << (4 * half));
-    }
-  }
 
   void write_scale(std::int64_t entry, int row, std::uint8_t* scales) const {
     if (weight_.scheme.scale.type == formats::ScaleType::kUnits) {
