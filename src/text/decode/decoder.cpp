@@ -1,5 +1,7 @@
 #include "text/decode/decoder.h"
 
+#include <utility>
+
 namespace nibble::text {
 
 // The end of the pipe: collects the text. `separator` comes between tokens.
