@@ -19,7 +19,7 @@ void DecoderTuning::add(CLI::App& app) {
       ->positive()
       ->capture_default_str();
   add_option(app, "--e2e-code-lr", code_rate_,
-             "Learning rate of codes in e2e-oqp, in steps of codes, on a CPU; 0: they stay")
+             "Learning rate of codes in e2e-oqp, in steps of codes; 0: they stay")
       ->not_negative()
       ->capture_default_str();
   add_option(app, "--zero-lr", zero_rate_,

@@ -118,10 +118,6 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
   core::require(compressed.compression.reader == nullptr, ErrorKind::kUsage,
                 "{} was compressed by another tool; tuning takes models that nibble quantize wrote",
                 io::shown(compressed.path));
-  core::require(!options.place.on_gpu() || !options.model.runs || options.model.code_rate == 0,
-                ErrorKind::kUsage,
-                "--e2e-code-lr trains codes on a CPU only; leave it "
-                "out, or take --device cpu for --stage e2e-oqp behind --stage bqpo on the GPU");
   bool has_layers = false;
   for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {

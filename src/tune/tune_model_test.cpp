@@ -243,11 +243,6 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
   expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
   expect_refused(*teacher("bert"), "bert", "has an encoder");
-  TuningOptions on_gpu = options;
-  on_gpu.place = device::parse_place("cuda");
-  on_gpu.model.code_rate = 0.1;
-  io::expect_error(core::ErrorKind::kUsage, {"--e2e-code-lr", "on a CPU only"},
-                   [&] { tune(*quantized("llama", "rtn-w4g32"), "llama", "refused", on_gpu); });
   TuningOptions short_windows = options;
   short_windows.calibration.seq_len = 1;
   io::expect_error(core::ErrorKind::kUsage, {"windows of two tokens"}, [&] {

@@ -45,7 +45,10 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& ra
     zeros_ = add(parameters, name_ + ".zeros", std::move(fixed_zeros_), rates.zeros);
     fixed_zeros_.clear();
   }
-  if (trained == Trained::kScalesAlone) {
+  if (trained == Trained::kCodes || trained == Trained::kCodesAlone) {
+    places_ = add(parameters, name_ + ".codes", {codes_.begin(), codes_.end()}, rates.codes);
+  }
+  if (trained == Trained::kScalesAlone || trained == Trained::kCodesAlone) {
     codes_ = std::vector<std::uint8_t>();
     return;
   }
@@ -57,8 +60,6 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& ra
       start_at(original, pool);
     }
     codes_ = std::vector<std::uint8_t>();
-  } else if (trained == Trained::kCodes) {
-    places_ = add(parameters, name_ + ".codes", {codes_.begin(), codes_.end()}, rates.codes);
   }
   layer.weight = formats::dense_weight(values_);
 }
@@ -172,11 +173,13 @@ void TunedLayer::add_scale_gradients(const float* x, const float* dy, std::int64
   });
 }
 
-void TunedLayer::round_places() {
-  const float last = static_cast<float>((1 << scales_->scheme().code.bits) - 1);
-  std::transform(places_->values.begin(), places_->values.end(), codes_.begin(), [&](float place) {
+std::vector<std::uint8_t> TunedLayer::rounded_places() const {
+  const auto last = static_cast<float>((1 << scales_->scheme().code.bits) - 1);
+  std::vector<std::uint8_t> codes(places_->values.size());
+  std::transform(places_->values.begin(), places_->values.end(), codes.begin(), [&](float place) {
     return static_cast<std::uint8_t>(std::clamp(std::nearbyint(place), 0.0f, last));
   });
+  return codes;
 }
 
 void TunedLayer::decode_codes(core::ThreadPool& pool) {
@@ -204,7 +207,7 @@ void TunedLayer::update(core::ThreadPool& pool) {
     return;
   }
   if (places_ != nullptr) {
-    round_places();
+    codes_ = rounded_places();
   }
   decode_codes(pool);
 }
@@ -215,7 +218,7 @@ formats::PackedWeight TunedLayer::packed(core::ThreadPool& pool) const {
   if (weights_ != nullptr) {
     result = coded(*scales_, now, pool);
   } else {
-    result.codes = codes_.empty() ? codes() : codes_;
+    result.codes = places_ != nullptr ? rounded_places() : codes_.empty() ? codes() : codes_;
     for (std::int64_t at = 0; at < scales_->count(); ++at) {
       result.parameters.groups.push_back(scales_->stored(at, now.logarithms, now.zeros));
     }

@@ -21,6 +21,7 @@ enum class Trained {
   kCodes,        // where codes stand, scales and zero points
   kScales,       // scales and zero points; the codes stay
   kScalesAlone,  // the same, and something else decodes: the layer stays packed, and has no values
+  kCodesAlone,   // the same of kCodes
 };
 
 /// Learning rates of what a layer has, as shares of an optimizer's.
@@ -36,7 +37,7 @@ LayerRates layer_rates(const StageOptions& stage);
 /// ones, which a forward pass reads and update() renews: those that the packed layer has.
 class TunedLayer {
  public:
-  /// `layer` gets the float32 weights (but for kScalesAlone); it must not move from here on.
+  /// `layer` gets the float32 weights (but for those alone); it must not move from here on.
   /// Weights start at the values of their codes; with `original` [n, k], of kWeights, each starts
   /// at the value nearest to the original that has the same code. Parameters are added to
   /// `parameters`. Throws as require_trainable().
@@ -46,7 +47,7 @@ class TunedLayer {
   const std::string& name() const { return name_; }
   /// What a forward pass reads: float32 values [n, k].
   const formats::PackedWeight& weight() const { return *weight_; }
-  /// Of kScalesAlone: [n, k], as they are stored.
+  /// Of those alone: [n, k], as they are stored.
   std::vector<std::uint8_t> codes() const { return compress::unpack(*weight_).codes; }
   const GroupScales& scales() const { return *scales_; }
 
@@ -62,7 +63,7 @@ class TunedLayer {
   /// With trained weights or codes: where the gradient of the layer's values goes.
   void add_to(ops::gradient::ParameterGradients& gradients) const;
 
-  /// With trained weights or codes: passes that gradient on to them, to scales and to zeros. A code
+  /// The same: passes that gradient on to them, to scales and to zeros. A code
   /// stands at a real number p, and its value is scale * (round(p) - zero): straight through the
   /// rounding, the gradient at p is scale times that at the value, and 0 where p was clipped.
   void pass_back(core::ThreadPool& pool);
@@ -82,7 +83,7 @@ class TunedLayer {
   TrainedWeight trained() const;
   std::span<float> values() { return values_.mutable_data<float>(); }
   void decode_codes(core::ThreadPool& pool);
-  void round_places();
+  std::vector<std::uint8_t> rounded_places() const;
   void pass_back_to_places(core::ThreadPool& pool);
   void add_group_gradient(std::int64_t at, const float* gradient, const float* values);
   void start_at(const std::vector<float>& original, core::ThreadPool& pool);

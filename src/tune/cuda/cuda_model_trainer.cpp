@@ -111,13 +111,14 @@ class CudaModelTrainer final : public ModelTrainer {
 
  private:
   void make_layers(const StageOptions& stage) {
+    const Trained trained = stage.code_rate > 0 ? Trained::kCodesAlone : Trained::kScalesAlone;
     const LayerRates rates = layer_rates(stage);
     for (models::Block& block : network_.decoder.blocks) {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         for (ops::Linear& layer : set->parts) {
           if (formats::has_codes(layer.weight.scheme)) {
             tuned_.push_back(std::make_unique<TunedLayer>(
-                layer, Trained::kScalesAlone, rates, std::vector<float>(), parameters_, pool_));
+                layer, trained, rates, std::vector<float>(), parameters_, pool_));
           }
         }
       }

@@ -120,8 +120,11 @@ TEST_F(CudaTune, RoundsWeightsToTheSameBits) {
   }
 }
 
-// Codes stay: values and gradients at scales and zeros are those of the CPU.
-TEST_F(CudaTune, TrainsScalesAlone) {
+// Of scales alone, and of codes: values and gradients are those of the CPU.
+class CudaTuneCodes : public CudaTune, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(CudaTuneCodes, TrainsScalesAsTheCpu) {
+  const bool codes = GetParam();
   for (const char* name : {"int2-asym-g16", "int3-sym-row", "int4-asym-g32", "int4-sym-g128",
                            "int8-asym-g64", "int4-asym-g16-bsr"}) {
     constexpr std::int64_t kRows = 19;
@@ -132,16 +135,19 @@ TEST_F(CudaTune, TrainsScalesAlone) {
     layer.tuned.reset();
     layer.parameters.clear();
     ops::Linear packed = layer.original;
-    const LayerRates rates{1.0f, 1.0f};
+    const LayerRates rates{1.0f, 1.0f, 1.0f};
     layer.linear = layer.original;
-    TunedLayer host(layer.linear, Trained::kScales, rates, {}, layer.parameters, layer.pool);
+    TunedLayer host(layer.linear, codes ? Trained::kCodes : Trained::kScales, rates, {},
+                    layer.parameters, layer.pool);
     Parameters same;
-    const TunedLayer alone(packed, Trained::kScalesAlone, rates, {}, same, layer.pool);
+    const TunedLayer alone(packed, codes ? Trained::kCodesAlone : Trained::kScalesAlone, rates, {},
+                           same, layer.pool);
     ASSERT_EQ(same.size(), layer.parameters.size());
     for (std::size_t p = 0; p < same.size(); ++p) {
+      const bool is_code = same[p].get() == alone.parameters().places;
       const auto noise = normal(std::ssize(same[p]->values), p);
       for (std::size_t i = 0; i < noise.size(); ++i) {
-        same[p]->values[i] += 0.3f * noise[i];
+        same[p]->values[i] += (is_code ? 2.0f : 0.3f) * noise[i];  // some codes are clipped
       }
       layer.parameters[p]->values = same[p]->values;
     }
@@ -156,7 +162,6 @@ TEST_F(CudaTune, TrainsScalesAlone) {
 
     const auto x = normal(kTokens * kInputs, 11);
     const auto dy = normal(kTokens * kRows, 12);
-    host.add_scale_gradients(x.data(), dy.data(), kTokens, kRows, layer.pool);
     std::vector<float> slopes(static_cast<std::size_t>(kRows * kInputs));
     for (std::int64_t i = 0; i < kRows * kInputs; ++i) {
       for (std::int64_t t = 0; t < kTokens; ++t) {
@@ -165,6 +170,15 @@ TEST_F(CudaTune, TrainsScalesAlone) {
             x[static_cast<std::size_t>(t * kInputs + i % kInputs)];
       }
     }
+    if (codes) {
+      const auto places = std::find_if(
+          layer.parameters.begin(), layer.parameters.end(),
+          [&](const auto& parameter) { return parameter.get() == host.parameters().places; });
+      (*places)->gradient = slopes;
+      host.pass_back(layer.pool);
+    } else {
+      host.add_scale_gradients(x.data(), dy.data(), kTokens, kRows, layer.pool);
+    }
     const auto device_slopes = device::cuda::Buffer::of(std::span<const float>(slopes));
     device.add_scale_gradients(device_slopes.as<float>());
     for (std::size_t p = 0; p < same.size(); ++p) {
@@ -172,9 +186,18 @@ TEST_F(CudaTune, TrainsScalesAlone) {
                   layer.parameters[p]->gradient, std::string(name) + " " + same[p]->name);
     }
     const formats::PackedWeight result = alone.packed(layer.pool);
-    EXPECT_EQ(compress::unpack(result).codes, compress::unpack(packed.weight).codes) << name;
+    if (codes) {
+      EXPECT_EQ(compress::unpack(result).codes, compress::unpack(host.packed(layer.pool)).codes)
+          << name;
+    } else {
+      EXPECT_EQ(compress::unpack(result).codes, compress::unpack(packed.weight).codes) << name;
+    }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Decoders, CudaTuneCodes, ::testing::Bool(), [](const auto& test) {
+  return std::string(test.param ? "AndCodes" : "Alone");
+});
 
 TEST_F(CudaTune, HasTheLossesOfTheCpu) {
   core::ThreadPool pool(1);
@@ -316,6 +339,7 @@ TEST_F(CudaTuneModel, BringsTheModelNearerToTheFloatOne) {
       options.model.runs = true;
       options.model.epochs = 8;
       options.model.zero_rate = 1.0;
+      options.model.code_rate = 3.0;
       tune(*before, family, "tuned", options);
       const auto after = models::open_model(folder_ / "tuned");
       EXPECT_EQ(after->compression.schemes, before->compression.schemes);

@@ -113,10 +113,11 @@ class CudaTuningDevice final : public TuningDevice {
   }
   // Codes, and the weights of both models; parameters on both sides; logits of some rows.
   TrainingMemory memory_of_model(const TrainingSize& size) const override {
-    return {size.all_blocks / 8 + AdamW::kBytesPerValue * size.groups,
-            (1 + 2 * product_bytes()) * size.all_blocks + AdamW::kBytesPerValue * size.groups +
-                size.block_activations + CudaOperators::kMostScoreBytes +
-                12 * kLogitRows * size.vocabulary};
+    const std::int64_t trained =
+        AdamW::kBytesPerValue * (size.groups + (size.trains_codes ? size.all_blocks : 0));
+    return {size.all_blocks / 8 + trained,
+            (1 + 2 * product_bytes()) * size.all_blocks + trained + size.block_activations +
+                CudaOperators::kMostScoreBytes + 12 * kLogitRows * size.vocabulary};
   }
 
   std::unique_ptr<BlockTrainer> make_trainer(const BlockTask& task, const WindowBatches& windows,

@@ -35,15 +35,16 @@ DeviceLayer::DeviceLayer(const TunedLayer& layer, const DeviceAdamW& optimizer, 
   weight_.group = scales.range(0).width;
   weight_.signs = signs_.as<std::int8_t>();
   weight_.start_zeros = start_zeros_.as<std::int32_t>();
-  if (own.weights == nullptr) {
+  if (own.weights == nullptr && own.places == nullptr) {
     codes_ = Buffer::of(std::span<const std::uint8_t>(layer.codes()));
     weight_.codes = codes_.as<std::uint8_t>();
   }
   weight_.weights = optimizer.values(own.weights);
+  weight_.places = optimizer.values(own.places);
   weight_.logarithms = optimizer.values(own.logarithms);
   weight_.zeros = optimizer.values(own.zeros);
-  slope_ = {optimizer.gradient(own.weights), optimizer.gradient(own.logarithms),
-            optimizer.gradient(own.zeros)};
+  slope_ = {optimizer.gradient(own.weights), optimizer.gradient(own.places),
+            optimizer.gradient(own.logarithms), optimizer.gradient(own.zeros)};
   update();
 }
 

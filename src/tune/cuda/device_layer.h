@@ -11,7 +11,7 @@
 namespace nibble::tune::cuda {
 
 /// A TunedLayer on the GPU, beside that of the host: with trained weights, or of
-/// Trained::kScalesAlone.
+/// Trained::kScalesAlone or kCodesAlone.
 class DeviceLayer {
  public:
   /// The parameters are those of `optimizer`, which must outlive this. The layer's values have
@@ -27,7 +27,7 @@ class DeviceLayer {
   /// Passes that gradient on to weights, scales and zeros.
   void pass_back();
 
-  /// With trained scales alone: adds to their gradients, and those of zeros, what `gradient` [n,
+  /// Else: adds to the gradients of scales, zeros and codes that are trained what `gradient` [n,
   /// k], that of the values, gives.
   void add_scale_gradients(const float* gradient);
 
@@ -39,7 +39,7 @@ class DeviceLayer {
   cudaStream_t stream_;
   device::cuda::Buffer signs_;
   device::cuda::Buffer start_zeros_;
-  device::cuda::Buffer codes_;  // where weights are not trained
+  device::cuda::Buffer codes_;  // where they stay
   device::cuda::Buffer values_;
   DeviceWeight weight_;
   DeviceSlope slope_;

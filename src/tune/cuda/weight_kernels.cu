@@ -40,6 +40,11 @@ __device__ Group own_group(const DeviceWeight& w) {
           static_cast<int>(thread % kLanes)};
 }
 
+// The last code of the scheme.
+__device__ float last_code(const DeviceWeight& w) {
+  return static_cast<float>((1 << w.coder.bits) - 1);
+}
+
 // GroupScales::stored(). exp() of the GPU may differ from the host's in the last of 53 bits, of
 // which the fp16 scale keeps 11.
 __device__ GroupValues stored(const DeviceWeight& w, std::int64_t at) {
@@ -48,14 +53,19 @@ __device__ GroupValues stored(const DeviceWeight& w, std::int64_t at) {
                                             exp(static_cast<double>(w.logarithms[at])));
   group.zero = w.start_zeros[at];
   if (w.zeros != nullptr) {
-    const auto last = static_cast<float>((1 << w.coder.bits) - 1);
-    group.zero = static_cast<std::int32_t>(fminf(fmaxf(rintf(w.zeros[at]), 0.0f), last));
+    group.zero = static_cast<std::int32_t>(fminf(fmaxf(rintf(w.zeros[at]), 0.0f), last_code(w)));
   }
   return group;
 }
 
 __device__ float decoded(std::uint8_t code, const GroupValues& group) {
   return __fmul_rn(group.scale, static_cast<float>(static_cast<int>(code) - group.zero));
+}
+
+__device__ std::uint8_t code_at(const DeviceWeight& w, std::int64_t at) {
+  return w.places == nullptr
+             ? w.codes[at]
+             : static_cast<std::uint8_t>(fminf(fmaxf(rintf(w.places[at]), 0.0f), last_code(w)));
 }
 
 template <int kLanes, typename T>
@@ -74,8 +84,8 @@ __global__ void __launch_bounds__(kThreads) fake_quantize_kernel(DeviceWeight w,
   const Coder coder(w.coder, group.at / w.groups);
   for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
     const std::int64_t at = group.begin + i;
-    store(values + at, w.codes != nullptr ? decoded(w.codes[at], parameters)
-                                          : coder.rounded(w.weights[at], parameters));
+    store(values + at, w.weights == nullptr ? decoded(code_at(w, at), parameters)
+                                            : coder.rounded(w.weights[at], parameters));
   }
 }
 
@@ -157,9 +167,14 @@ __global__ void __launch_bounds__(kThreads)
   if (is_kept) {
     parameters = stored(w, group.at);
     for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
-      const auto g = static_cast<double>(gradient[group.begin + i]);
-      products += g * static_cast<double>(decoded(w.codes[group.begin + i], parameters));
+      const std::int64_t at = group.begin + i;
+      const auto g = static_cast<double>(gradient[at]);
+      const std::uint8_t code = code_at(w, at);
+      products += g * static_cast<double>(decoded(code, parameters));
       sum += g;
+      if (w.places != nullptr && rintf(w.places[at]) == static_cast<float>(code)) {
+        slope.places[at] += gradient[at] * parameters.scale;
+      }
     }
   }
   products = sum_over_lanes<kLanes>(products);

@@ -24,6 +24,7 @@ struct DeviceWeight {
   const std::int32_t* start_zeros = nullptr;  // [n, groups], where zeros are not trained
   const float* weights = nullptr;             // [n, k], where they are trained
   const std::uint8_t* codes = nullptr;        // [n, k], where they stay
+  const float* places = nullptr;              // [n, k] of codes, where these are trained
   const float* logarithms = nullptr;          // [n, groups]
   const float* zeros = nullptr;               // [n, groups] or null
 };
@@ -31,19 +32,20 @@ struct DeviceWeight {
 /// Gradients at the same numbers.
 struct DeviceSlope {
   float* weights = nullptr;
+  float* places = nullptr;
   float* logarithms = nullptr;
   float* zeros = nullptr;  // null where zeros are not trained
 };
 
-/// As tune::fake_quantize(), or of codes that stay: `values` [n, k] of F32 or BF16, bit for bit but
+/// As tune::fake_quantize(), or of codes: `values` [n, k] of F32 or BF16, bit for bit but
 /// for the last step from float32 to bfloat16.
 void fake_quantize(const DeviceWeight& weight, void* values, core::DType type, cudaStream_t stream);
 
 /// As tune::fake_quantize_back(), with sums in another order.
 void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope, cudaStream_t stream);
 
-/// Of codes that stay: adds to the gradients at logarithms and zeros what `gradient` [n, k], that
-/// at the values, gives.
+/// Of codes: adds to the gradients at logarithms and zeros, and at the places of codes that are
+/// trained (TunedLayer::pass_back), what `gradient` [n, k], that at the values, gives.
 void add_scale_gradients(const DeviceWeight& weight, const float* gradient,
                          const DeviceSlope& slope, cudaStream_t stream);
 
