@@ -8,7 +8,7 @@ compress::CompressedBlock packed_layers(const models::Block& block) {
   compress::CompressedBlock result;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     for (const ops::Linear& layer : set->parts) {
-      if (formats::has_codes(layer.weight.scheme)) {
+      if (!formats::is_dense(layer.weight.scheme)) {
         result.layers.emplace(layer.name, layer.weight);
       }
     }

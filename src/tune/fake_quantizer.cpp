@@ -68,24 +68,35 @@ GroupSums pass_back(std::span<const float> weights, std::span<const std::uint8_t
 
 void fake_quantize(const GroupScales& scales, const TrainedWeight& trained, std::span<float> values,
                    core::ThreadPool& pool) {
+  const bool has_scales = has_trained_scales(scales.scheme());
   for_each_group(scales, pool, [&](const Group& group, std::span<std::uint8_t> codes) {
     const auto to = part(values, group);
     if (!scales.keeps(group.at)) {
       std::fill(to.begin(), to.end(), 0.0f);
       return;
     }
+    const auto weights = part(trained.weights, group);
+    if (!has_scales) {
+      std::transform(weights.begin(), weights.end(), to.begin(),
+                     [](float weight) { return core::to_float(core::to_fp16(weight)); });
+      return;
+    }
     const GroupParameters stored = scales.stored(group.at, trained.logarithms, trained.zeros);
-    scales.format().encode_group(part(trained.weights, group), stored, codes);
+    scales.format().encode_group(weights, stored, codes);
     scales.format().decode_group(codes, stored, to);
   });
 }
 
 void fake_quantize_back(const GroupScales& scales, const TrainedWeight& trained,
                         const WeightGradient& gradient, core::ThreadPool& pool) {
+  const bool has_scales = has_trained_scales(scales.scheme());
   for_each_group(scales, pool, [&](const Group& group, std::span<std::uint8_t> codes) {
     const auto own = part(gradient.weights, group);
     if (!scales.keeps(group.at)) {
       std::fill(own.begin(), own.end(), 0.0f);
+      return;
+    }
+    if (!has_scales) {
       return;
     }
     const GroupParameters stored = scales.stored(group.at, trained.logarithms, trained.zeros);

@@ -13,8 +13,8 @@ namespace nibble::tune {
 /// (group_scales.h).
 struct TrainedWeight {
   std::span<const float> weights;
-  std::span<const float> logarithms;
-  std::span<const float> zeros;  // empty where the scheme has none
+  std::span<const float> logarithms;  // empty for floats
+  std::span<const float> zeros;       // empty where the scheme has none
 };
 
 /// Gradients at the same numbers.
@@ -38,11 +38,12 @@ void fake_quantize(const GroupScales& scales, const TrainedWeight& trained, std:
 ///   d value / d s          q - v                               q
 ///   d value / d zero         0                                -s
 ///
-/// (LSQ, arXiv 1902.08153, equation 3; with zeros LSQ+, 2004.09576, equations 6 and 7.)
+/// (LSQ, arXiv 1902.08153, equation 3; with zeros LSQ+, 2004.09576, equations 6 and 7.) Floats are
+/// rounded to the type that is stored, and gradients pass straight through that too.
 void fake_quantize_back(const GroupScales& scales, const TrainedWeight& trained,
                         const WeightGradient& gradient, core::ThreadPool& pool);
 
-/// Codes and parameters of the values, to be packed.
+/// Codes and parameters of the values, to be packed; not of floats.
 compress::CodedWeight coded(const GroupScales& scales, const TrainedWeight& trained,
                             core::ThreadPool& pool);
 

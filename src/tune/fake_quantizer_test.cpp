@@ -147,6 +147,7 @@ TEST(FakeQuantizer, RefusesWhatItCannotTrain) {
     EXPECT_THROW(require_trainable(formats::parse_scheme(full)), core::Error) << full;
   }
   EXPECT_NO_THROW(require_trainable(formats::parse_scheme("int4-asym-g16-bsr")));
+  EXPECT_NO_THROW(require_trainable(formats::parse_scheme("f16-g16-bsr")));
 }
 
 }  // namespace

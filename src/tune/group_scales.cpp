@@ -4,24 +4,45 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "formats/block_sparse.h"
 
 namespace nibble::tune {
 
 using formats::GroupParameters;
 
 void require_trainable(const formats::Scheme& scheme) {
-  const bool fits = formats::is_integer(scheme) && scheme.scale.type == formats::ScaleType::kF16 &&
-                    scheme.scale.rows == 1 && !formats::has_minima(scheme);
+  const bool integers = formats::is_integer(scheme) &&
+                        scheme.scale.type == formats::ScaleType::kF16 && scheme.scale.rows == 1 &&
+                        !formats::has_minima(scheme);
+  const bool floats = !formats::has_codes(scheme) && formats::is_block_sparse(scheme);
   core::require(
-      fits, core::ErrorKind::kUsage,
+      integers || floats, core::ErrorKind::kUsage,
       "layers in {} are not tuned: only integers with an fp16 scale for each group or row "
-      "and integer zero points (gptq-w4g128, gqsa-w4s50, rtn-w2g64)",
+      "and integer zero points (gptq-w4g128, gqsa-w4s50, rtn-w2g64), and groups of floats "
+      "(gqsa-f16s50)",
       scheme);
   core::require(!formats::keeps_two_of_four(scheme), core::ErrorKind::kUsage,
                 "layers in {} are not tuned: training would move weights that are not stored",
                 scheme);
   core::require(scheme.inputs == formats::Inputs(), core::ErrorKind::kUsage,
                 "layers in {} are not tuned: they turn or reorder their inputs", scheme);
+}
+
+compress::CodedWeight coded_of(const formats::PackedWeight& weight) {
+  if (has_trained_scales(weight.scheme)) {
+    return compress::unpack(weight);
+  }
+  compress::CodedWeight coded;
+  const std::int64_t groups = formats::groups_per_row(weight.scheme, weight.k);
+  coded.parameters.groups.assign(static_cast<std::size_t>(weight.n * groups), {0.0f, 0});
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    const auto [begin, end] = formats::stored_groups_of(weight, row);
+    for (std::int64_t at = begin; at < end; ++at) {
+      const std::int64_t group = formats::stored_group(weight, at);
+      coded.parameters.groups[static_cast<std::size_t>(row * groups + group)].scale = 1.0f;
+    }
+  }
+  return coded;
 }
 
 GroupScales::GroupScales(const formats::Scheme& scheme, std::int64_t n, std::int64_t k,
@@ -33,7 +54,9 @@ GroupScales::GroupScales(const formats::Scheme& scheme, std::int64_t n, std::int
       last_code_((1 << scheme.code.bits) - 1),
       start_(parameters.begin(), parameters.end()) {
   require_trainable(scheme);
-  format_ = formats::make_format(scheme);
+  if (has_trained_scales(scheme)) {
+    format_ = formats::make_format(scheme);
+  }
   core::require(std::ssize(start_) == count(), core::ErrorKind::kFailed,
                 "{} groups for a layer of {}", start_.size(), count());
   for (const GroupParameters& group : start_) {

@@ -11,13 +11,23 @@
 namespace nibble::tune {
 
 /// Throws kUsage, saying why, for schemes whose groups cannot be trained: those other than integers
-/// with an fp16 scale for each group (or row), and an integer zero point or none.
+/// with an fp16 scale for each group (or row) and an integer zero point or none, and block-sparse
+/// rows of floats.
 void require_trainable(const formats::Scheme& scheme);
+
+/// Whether a scheme has scales to be trained: floats have none.
+inline bool has_trained_scales(const formats::Scheme& scheme) {
+  return formats::has_codes(scheme);
+}
+
+/// The codes [n, k] and group parameters [n, groups] of a layer, as GroupScales takes them. Floats
+/// have no codes, and scale 1 for a group that is stored.
+compress::CodedWeight coded_of(const formats::PackedWeight& weight);
 
 /// The scales and zero points of a layer's groups as trained numbers. A scale is trained as the
 /// logarithm of its magnitude: steps are shares of it, and its sign stays. What is computed with is
 /// what the scheme stores: the nearest fp16 scale and the nearest integer zero; their gradients
-/// pass straight through (arXiv 1308.3432).
+/// pass straight through (arXiv 1308.3432). Of floats it only says which groups are stored.
 class GroupScales {
  public:
   /// `parameters` [n, groups] as stored; a scale of 0 means that the group is pruned.
@@ -25,6 +35,7 @@ class GroupScales {
               std::span<const formats::GroupParameters> parameters);
 
   const formats::Scheme& scheme() const { return scheme_; }
+  /// Not of floats.
   const formats::Format& format() const { return *format_; }
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
@@ -52,7 +63,7 @@ class GroupScales {
 
  private:
   formats::Scheme scheme_;
-  std::unique_ptr<const formats::Format> format_;
+  std::unique_ptr<const formats::Format> format_;  // null: floats
   std::int64_t n_;
   std::int64_t k_;
   std::int64_t groups_;

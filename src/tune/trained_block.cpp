@@ -11,7 +11,7 @@ TrainedBlock::TrainedBlock(const BlockTask& task, const StageOptions& stage, cor
   for (std::size_t s = 0; s < sets.size(); ++s) {
     for (std::size_t p = 0; p < sets[s]->parts.size(); ++p) {
       ops::Linear& layer = sets[s]->parts[p];
-      if (!formats::has_codes(layer.weight.scheme)) {
+      if (formats::is_dense(layer.weight.scheme)) {
         continue;
       }
       std::vector<float> original;

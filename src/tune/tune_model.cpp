@@ -125,6 +125,11 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
         if (!formats::is_dense(layer.weight.scheme)) {
           has_layers = true;
           require_trainable(layer.weight.scheme);
+          core::require(!options.model.runs || has_trained_scales(layer.weight.scheme),
+                        ErrorKind::kUsage,
+                        "layers in {} have no scales and zero points, which e2e-oqp trains; take "
+                        "--stage bqpo",
+                        layer.weight.scheme);
         }
       }
     }

@@ -44,6 +44,22 @@ TEST_F(TuneModel, BringsTheModelNearerToTheFloatOneInTheSameScheme) {
   }
 }
 
+// Groups of floats have weights alone to be trained, block by block.
+TEST_F(TuneModel, TrainsGroupsOfFloats) {
+  const auto before = quantized("llama", "gqsa-f16s50");
+  TuningOptions options = small_options();
+  options.model.runs = false;
+  tune(*before, "llama", "tuned", options);
+  const auto after = models::open_model(folder_ / "tuned");
+  EXPECT_EQ(after->compression.schemes, before->compression.schemes);
+  EXPECT_EQ(after->compression.recipe, "gqsa-f16s50-bqpo");
+  const auto float_model = teacher("llama");
+  EXPECT_LT(divergence(*after, *float_model, options),
+            0.9 * divergence(*before, *float_model, options));
+  options.model.runs = true;
+  EXPECT_THROW(tune(*before, "llama", "whole", options), core::Error);
+}
+
 // Codes that are trained, too, bring the model nearer than scales alone.
 TEST_F(TuneModel, TrainsCodesThroughTheWholeModel) {
   for (const char* recipe : {"gqsa-w4s50", "rtn-w2g16"}) {
@@ -239,7 +255,7 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   expect_refused(*teacher("llama"), "llama", "no compressed layers");
   expect_refused(*quantized("mixtral", "rtn-w4g16"), "mixtral", "mixtures of experts");
   expect_refused(*quantized("llama", "nf4g64"), "llama", "are not tuned");
-  expect_refused(*quantized("llama", "gqsa-f16s50"), "llama", "f16-g16-bsr are not tuned");
+  expect_refused(*quantized("llama", "gqsa-f16s50"), "llama", "f16-g16-bsr have no scales");
   expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
   expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
   expect_refused(*teacher("bert"), "bert", "has an encoder");

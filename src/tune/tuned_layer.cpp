@@ -5,7 +5,9 @@
 #include <numeric>
 
 #include "compress/coding/coded_weight.h"
+#include "formats/block_sparse.h"
 #include "ops/cpu/dense/blas.h"
+#include "tune/block_layers.h"
 
 namespace nibble::tune {
 namespace {
@@ -33,17 +35,18 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& ra
                        const std::vector<float>& original, Parameters& parameters,
                        core::ThreadPool& pool)
     : name_(layer.name), weight_(&layer.weight) {
-  require_trainable(layer.weight.scheme);
+  const formats::Scheme scheme = layer.weight.scheme;
+  require_trainable(scheme);
+  const bool has_scales = has_trained_scales(scheme);
+  core::require(has_scales || trained == Trained::kWeights, core::ErrorKind::kFailed,
+                "layer {} in {} has no scales to be trained", name_, scheme);
   const std::int64_t n = layer.weight.n;
   const std::int64_t k = layer.weight.k;
-  compress::CodedWeight coded = compress::unpack(layer.weight);
-  scales_ = std::make_unique<GroupScales>(layer.weight.scheme, n, k, coded.parameters.groups);
+  compress::CodedWeight coded = coded_of(layer.weight);
+  scales_ = std::make_unique<GroupScales>(scheme, n, k, coded.parameters.groups);
   codes_ = std::move(coded.codes);
-  logarithms_ = add(parameters, name_ + ".log_scales", scales_->logarithms(), rates.scales);
-  fixed_zeros_ = scales_->zeros();
-  if (rates.zeros > 0 && !fixed_zeros_.empty()) {
-    zeros_ = add(parameters, name_ + ".zeros", std::move(fixed_zeros_), rates.zeros);
-    fixed_zeros_.clear();
+  if (has_scales) {
+    add_scales(parameters, rates);
   }
   if (trained == Trained::kCodes || trained == Trained::kCodesAlone) {
     places_ = add(parameters, name_ + ".codes", {codes_.begin(), codes_.end()}, rates.codes);
@@ -52,16 +55,28 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& ra
     codes_ = std::vector<std::uint8_t>();
     return;
   }
-  values_ = core::Tensor::zeros(core::DType::kF32, {n, k});
-  decode_codes(pool);
+  values_ = has_scales ? core::Tensor::zeros(core::DType::kF32, {n, k})
+                       : core::from_float32(decoded(layer.weight), {n, k}, core::DType::kF32);
+  if (has_scales) {
+    decode_codes(pool);
+  }
   if (trained == Trained::kWeights) {
     weights_ = add(parameters, name_ + ".weight", {values().begin(), values().end()}, 1.0f);
-    if (!original.empty()) {
+    if (has_scales && !original.empty()) {
       start_at(original, pool);
     }
     codes_ = std::vector<std::uint8_t>();
   }
   layer.weight = formats::dense_weight(values_);
+}
+
+void TunedLayer::add_scales(Parameters& parameters, const LayerRates& rates) {
+  logarithms_ = add(parameters, name_ + ".log_scales", scales_->logarithms(), rates.scales);
+  fixed_zeros_ = scales_->zeros();
+  if (rates.zeros > 0 && !fixed_zeros_.empty()) {
+    zeros_ = add(parameters, name_ + ".zeros", std::move(fixed_zeros_), rates.zeros);
+    fixed_zeros_.clear();
+  }
 }
 
 void TunedLayer::start_at(const std::vector<float>& original, core::ThreadPool& pool) {
@@ -83,7 +98,8 @@ TrainedWeight TunedLayer::trained() const {
   TrainedWeight result;
   result.weights =
       weights_ != nullptr ? std::span<const float>(weights_->values) : std::span<const float>();
-  result.logarithms = logarithms_->values;
+  result.logarithms = logarithms_ != nullptr ? std::span<const float>(logarithms_->values)
+                                             : std::span<const float>();
   result.zeros = zeros_ != nullptr ? std::span<const float>(zeros_->values)
                                    : std::span<const float>(fixed_zeros_);
   return result;
@@ -97,10 +113,11 @@ void TunedLayer::pass_back(core::ThreadPool& pool) {
   if (places_ != nullptr) {
     return pass_back_to_places(pool);
   }
+  const auto gradient_of = [](Parameter* parameter) {
+    return parameter != nullptr ? std::span(parameter->gradient) : std::span<float>();
+  };
   fake_quantize_back(*scales_, trained(),
-                     {weights_->gradient, logarithms_->gradient,
-                      zeros_ != nullptr ? std::span(zeros_->gradient) : std::span<float>()},
-                     pool);
+                     {weights_->gradient, gradient_of(logarithms_), gradient_of(zeros_)}, pool);
 }
 
 void TunedLayer::pass_back_to_places(core::ThreadPool& pool) {
@@ -212,7 +229,20 @@ void TunedLayer::update(core::ThreadPool& pool) {
   decode_codes(pool);
 }
 
+// Groups of floats that became 0 are not stored.
+formats::PackedWeight TunedLayer::packed_floats(core::ThreadPool& pool) const {
+  std::vector<float> values(weights_->values.size());
+  fake_quantize(*scales_, trained(), values, pool);
+  const formats::Scheme& scheme = scales_->scheme();
+  return formats::to_block_sparse(formats::dense_weight(core::from_float32(
+                                      values, {scales_->n(), scales_->k()}, scheme.code.dense)),
+                                  scheme);
+}
+
 formats::PackedWeight TunedLayer::packed(core::ThreadPool& pool) const {
+  if (!has_trained_scales(scales_->scheme())) {
+    return packed_floats(pool);
+  }
   const TrainedWeight now = trained();
   compress::CodedWeight result;
   if (weights_ != nullptr) {

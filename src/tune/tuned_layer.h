@@ -39,8 +39,9 @@ class TunedLayer {
  public:
   /// `layer` gets the float32 weights (but for those alone); it must not move from here on.
   /// Weights start at the values of their codes; with `original` [n, k], of kWeights, each starts
-  /// at the value nearest to the original that has the same code. Parameters are added to
-  /// `parameters`. Throws as require_trainable().
+  /// at the value nearest to the original that has the same code; floats start as they are.
+  /// Parameters are added to `parameters`. Throws as require_trainable(), and kUsage for floats
+  /// whose weights are not trained.
   TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& rates,
              const std::vector<float>& original, Parameters& parameters, core::ThreadPool& pool);
 
@@ -83,9 +84,11 @@ class TunedLayer {
   TrainedWeight trained() const;
   std::span<float> values() { return values_.mutable_data<float>(); }
   void decode_codes(core::ThreadPool& pool);
+  formats::PackedWeight packed_floats(core::ThreadPool& pool) const;
   std::vector<std::uint8_t> rounded_places() const;
   void pass_back_to_places(core::ThreadPool& pool);
   void add_group_gradient(std::int64_t at, const float* gradient, const float* values);
+  void add_scales(Parameters& parameters, const LayerRates& rates);
   void start_at(const std::vector<float>& original, core::ThreadPool& pool);
 
   std::string name_;
@@ -95,9 +98,9 @@ class TunedLayer {
   std::vector<std::uint8_t> codes_;  // [n, k], where weights are not trained
   Parameter* weights_ = nullptr;     // where they are trained
   Parameter* places_ = nullptr;      // of codes, where they are trained: [n, k]
-  Parameter* logarithms_ = nullptr;
-  Parameter* zeros_ = nullptr;      // where the scheme has zeros and they are trained
-  std::vector<float> fixed_zeros_;  // where they are not
+  Parameter* logarithms_ = nullptr;  // not of floats
+  Parameter* zeros_ = nullptr;       // where the scheme has zeros and they are trained
+  std::vector<float> fixed_zeros_;   // where they are not
 };
 
 }  // namespace nibble::tune

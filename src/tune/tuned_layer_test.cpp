@@ -10,8 +10,11 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
+#include "core/float16.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "tune/block_layers.h"
 
 namespace nibble::tune {
 namespace {
@@ -84,6 +87,42 @@ TEST(TunedLayer, GivesScalesTheSameGradientsWhereCodesAreTrained) {
       }
     }
   }
+}
+
+// Floats are trained where they are stored, and rounded to float16.
+TEST(TunedLayer, TrainsGroupsOfFloats) {
+  ops::Linear linear;
+  linear.name = "layer";
+  std::vector<float> weights = normal(kRows * kInputs, 3);
+  std::fill(weights.begin() + 16, weights.begin() + 32, 0.0f);  // a group that is not stored
+  linear.weight =
+      formats::round_to_nearest(weights, kRows, kInputs, formats::parse_scheme("f16-g16-bsr"));
+  const std::vector<float> start = decoded(linear.weight);
+  core::ThreadPool pool(2);
+  Parameters parameters;
+  TunedLayer layer(linear, Trained::kWeights, kRates, {}, parameters, pool);
+  ASSERT_EQ(parameters.size(), 1U);
+  Parameter& trained = *parameters.front();
+  EXPECT_EQ(trained.values, start);
+  for (float& value : trained.values) {
+    value += 0.3f;
+  }
+  trained.gradient.assign(trained.values.size(), 2.0f);
+  layer.update(pool);
+  layer.pass_back(pool);
+  const formats::PackedWeight packed = layer.packed(pool);
+  formats::validate(packed, "packed");
+  const std::vector<float> found = decoded(packed);
+  const auto read = linear.weight.dense.data<float>();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const bool pruned = 16 <= i && i < 32;
+    EXPECT_EQ(trained.gradient[i], pruned ? 0.0f : 2.0f) << i;
+    EXPECT_EQ(found[i], pruned ? 0.0f : core::to_float(core::to_fp16(trained.values[i]))) << i;
+    EXPECT_EQ(found[i], read[i]) << i;
+  }
+  ops::Linear other = linear;
+  other.weight = packed;
+  EXPECT_THROW(TunedLayer(other, Trained::kScales, kRates, {}, parameters, pool), core::Error);
 }
 
 // A step of a code changes the value by the scale, but not behind the first and the last code.

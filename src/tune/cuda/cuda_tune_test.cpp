@@ -85,7 +85,7 @@ TEST_F(CudaTune, RoundsWeightsToTheSameBits) {
   for (const char* name :
        {"int2-asym-g16", "int2-sym-g32", "int3-asym-g64", "int3-sym-row", "int4-asym-g32",
         "int4-sym-g40", "int4-sym-g128", "int4-asym-row", "int8-sym-row", "int8-asym-g64",
-        "int4-asym-g16-bsr", "int8-sym-g16-bsr"}) {
+        "int4-asym-g16-bsr", "int8-sym-g16-bsr", "f16-g16-bsr", "f16-g64-bsr"}) {
     for (const std::int64_t n : {1, 37}) {
       for (const std::int64_t k : {640, 1920}) {
         const Stream stream;

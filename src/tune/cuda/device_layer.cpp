@@ -27,6 +27,7 @@ DeviceLayer::DeviceLayer(const TunedLayer& layer, const DeviceAdamW& optimizer, 
       values_(layer.scales().n() * layer.scales().k() * core::size_of(type)) {
   const GroupScales& scales = layer.scales();
   const TunedLayer::Own own = layer.parameters();
+  weight_.floats = !has_trained_scales(scales.scheme());
   weight_.coder.bits = scales.scheme().code.bits;
   weight_.coder.symmetric = !formats::has_zeros(scales.scheme());
   weight_.n = scales.n();

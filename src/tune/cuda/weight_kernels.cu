@@ -80,6 +80,12 @@ __global__ void __launch_bounds__(kThreads) fake_quantize_kernel(DeviceWeight w,
     }
     return;
   }
+  if (w.floats) {
+    for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
+      store(values + group.begin + i, __half2float(__float2half_rn(w.weights[group.begin + i])));
+    }
+    return;
+  }
   const GroupValues parameters = stored(w, group.at);
   const Coder coder(w.coder, group.at / w.groups);
   for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
@@ -132,17 +138,17 @@ __global__ void __launch_bounds__(kThreads)
   const bool is_kept = is_there && w.signs[group.at] != 0;
   GroupValues parameters;
   GroupSums own;
-  if (is_kept) {
+  if (is_kept && !w.floats) {
     parameters = stored(w, group.at);
     own = pass_back<kLanes>(w, group, parameters, slope.weights);
-  } else if (is_there) {
+  } else if (is_there && !is_kept) {
     for (std::int64_t i = group.lane; i < group.width; i += kLanes) {
       slope.weights[group.begin + i] = 0.0f;
     }
   }
   const double scale = sum_over_lanes<kLanes>(own.scale);
   const double zero = sum_over_lanes<kLanes>(own.zero);
-  if (!is_kept || group.lane != 0) {
+  if (!is_kept || w.floats || group.lane != 0) {
     return;
   }
   // ds / d log|s| = s, before it is rounded.

@@ -20,12 +20,13 @@ struct DeviceWeight {
   std::int64_t k = 0;
   std::int64_t groups = 0;  // of a row
   std::int64_t group = 0;
-  const std::int8_t* signs = nullptr;         // [n, groups] of scales; 0: the group is pruned
+  bool floats = false;                 // rounded to float16, without scales; weights are trained
+  const std::int8_t* signs = nullptr;  // [n, groups] of scales; 0: the group is pruned
   const std::int32_t* start_zeros = nullptr;  // [n, groups], where zeros are not trained
   const float* weights = nullptr;             // [n, k], where they are trained
   const std::uint8_t* codes = nullptr;        // [n, k], where they stay
   const float* places = nullptr;              // [n, k] of codes, where these are trained
-  const float* logarithms = nullptr;          // [n, groups]
+  const float* logarithms = nullptr;          // [n, groups]; null for floats
   const float* zeros = nullptr;               // [n, groups] or null
 };
 
