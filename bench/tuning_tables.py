@@ -57,17 +57,18 @@ def added(row, original, text):
 
 
 def stages(rows):
-    """A row for each recipe that bench/measure_tuning.py trained in both stages: perplexity on each text in one shot and behind each
-    stage of the run that was chosen, and what the last adds to that of the original."""
+    """A row for each recipe that bench/measure_tuning.py trained: perplexity on each text in one shot and behind each stage of the run
+    that was chosen, and what the last adds to that of the original. Groups of floats have one stage."""
     texts, known = list(rows[0]["perplexity"]), {tuple(row["steps"]): row for row in rows}
     original = next(row for row in rows if row["recipe"] == "original")
     body = [["`original`", f"{original['bits']:.3f}", *(cell for text in texts for cell in (f"{original['perplexity'][text]:.2f}", "", "", ""))]]
     for recipe, own in by_bits(rows).items():
         last = chosen({tuple(row["steps"]): row for row in own})
         run = [known[last[:count]] for count in range(2, len(last) + 1)]
-        if len(run) == 3:
+        if len(run) > 1:
+            without = [""] * (3 - len(run))
             body.append([f"`{recipe}`", f"{run[0]['bits']:.3f}",
-                         *(cell for text in texts for cell in (*(f"{row['perplexity'][text]:.2f}" for row in run),
+                         *(cell for text in texts for cell in (*(f"{row['perplexity'][text]:.2f}" for row in run), *without,
                                                                added(run[-1], original, text)))])
     names = ["`bqpo`", "then `e2e-oqp`", "adds"]
     return markdown(["recipe", "bits/weight", *(name for text in texts for name in (f"{text}, one shot", *names))], body)
