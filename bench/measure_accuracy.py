@@ -41,7 +41,7 @@ def named(pairs):
 def activation_format(folder):
     """Whether some layer of a quantized model brings its own activation format."""
     layers = json.loads((folder / "config.json").read_text())["quantization_config"]["layers"]
-    return any(re.search(r"-a[0-9]", scheme) for scheme in layers.values())
+    return any(re.search(r"-a(fp)?[0-9]", scheme) for scheme in layers.values())
 
 
 def blocks(folder):

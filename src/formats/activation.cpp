@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "formats/fp4/e2m1_numbers.h"
 
 namespace nibble::formats {
 namespace {
@@ -37,9 +38,9 @@ std::string code_word(const Activation& activation) {
 }
 
 bool take_type(std::string_view& text, Activation& activation) {
-  for (const CodeType* const type : code_types()) {
+  for (const CodeType* const type : activation_types()) {
     for (const CodeWord& word : type->words) {
-      if (!type->as_activations.bits.empty() && text.starts_with(word.word)) {
+      if (text.starts_with(word.word)) {
         activation.bits = word.bits;
         activation.type = type;
         text.remove_prefix(word.word.size());
@@ -106,6 +107,9 @@ std::string_view problem_of(const Activation& activation) {
   }
   if (!(activation.clip >= kSmallestClip && activation.clip <= 1.0f)) {
     return "the clipping factor of activations is not in [0.1, 1]";
+  }
+  if (activation.type == &kE2m1Numbers && (!activation.symmetric || activation.stored_scale)) {
+    return "E2M1 activations have no zero points, and scales of their own for each token";
   }
   const bool plain_codes = activation.symmetric && activation.group == 0 &&
                            activation.clip == 1.0f && !activation.keeps_outliers;

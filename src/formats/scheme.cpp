@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "formats/hadamard.h"
 #include "formats/runs.h"
+#include "formats/tail.h"
 
 namespace nibble::formats {
 namespace {
@@ -155,10 +157,11 @@ std::string problem_of_inputs(const Scheme& scheme) {
   if (tail < 0 || tail > kMaxGroup) {
     return "the tail is not in [0, 2^30]";
   }
-  if (tail != 0 && (!is_integer(scheme) || scheme.code.bits == 8 || scheme.activation.is_float() ||
-                    scheme.activation.keeps_outliers)) {
-    return "a tail stands behind integers of fewer than 8 bits whose activations are rounded, all "
-           "of them (int4-sym-g128-a4-tail128)";
+  if (tail != 0 &&
+      (!takes_tail(scheme) || scheme.activation.is_float() || scheme.activation.keeps_outliers)) {
+    return "a tail stands behind integers of fewer than 8 bits, or values of a fixed book with "
+           "scales of 16 bits, whose activations are rounded, all of them "
+           "(int4-sym-g128-a4-tail128)";
   }
   return ordered && (hadamard != 0 || tail != 0)
              ? "a stored order alone stands beside neither a Hadamard nor a tail, which has its own"
@@ -172,7 +175,9 @@ std::string problem_of_activation(const Scheme& scheme) {
     return std::string(problem);
   }
   const CodeType* const type = scheme.code.type;
-  if (!activation.is_float() && activation.type != type->activations) {
+  const bool meets = activation.type == type->activations ||
+                     (type->activations == &kIntegerCodes && are_integers(*activation.type));
+  if (!activation.is_float() && !meets) {
     return fmt::format("weights that are {} meet activations that are floats or {}, not {}",
                        type->name, type->activations->name, activation.type->name);
   }
@@ -244,6 +249,12 @@ std::string problem_of_two_of_four(const Scheme& scheme) {
 }
 
 }  // namespace
+
+bool takes_tail(const Scheme& scheme) {
+  const bool fixed_book = has_book(scheme) && !has_learned_book(scheme);
+  return scheme.code.bits < 8 &&
+         (is_integer(scheme) || (fixed_book && scheme.scale.type == ScaleType::kF16));
+}
 
 std::string problem_of(const Scheme& scheme) {
   if (const std::string_view problem = problem_of_code(scheme); !problem.empty()) {

@@ -4,14 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "formats/tail.h"
+
 namespace nibble::compress {
 namespace {
 
 constexpr std::int64_t kMultiple = 16;
-
-bool can_have_tail(const formats::Scheme& scheme) {
-  return formats::is_integer(scheme) && scheme.code.bits < 8;
-}
 
 // The scheme of the layers that have codes; null when there are none. Layers that share an input
 // share its order.
@@ -44,17 +42,19 @@ class AtomReorderPass final : public Pass {
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(formats::is_integer(scheme) && !scheme.activation.is_float() &&
-                      !scheme.activation.keeps_outliers,
-                  core::ErrorKind::kUsage,
-                  "pass 'atom-reorder' needs integers whose activations are rounded, all of them "
-                  "(int4-sym-g128-a4g128c0.9), not {}",
-                  scheme);
+    const bool fits = formats::is_integer(scheme) || formats::takes_tail(scheme);
+    core::require(
+        fits && !scheme.activation.is_float() && !scheme.activation.keeps_outliers,
+        core::ErrorKind::kUsage,
+        "pass 'atom-reorder' needs integers, or values of a fixed book, whose activations "
+        "are rounded, all of them (int4-sym-g128-a4g128c0.9, lut4-fp4-g128-afp4g128), not "
+        "{}",
+        scheme);
   }
 
   formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t k) const override {
     formats::Scheme result = scheme;
-    if (can_have_tail(scheme) && scheme.inputs.tail == 0) {
+    if (formats::takes_tail(scheme) && scheme.inputs.tail == 0) {
       const auto multiples = std::llround(static_cast<double>(k) * share_ / kMultiple);
       result.inputs.tail = std::clamp<std::int64_t>(multiples * kMultiple, kMultiple, most_);
     }

@@ -92,6 +92,7 @@ constexpr const char* kNames[] = {"f16",
                                   "atom-w4a4",
                                   "atom-rot-w4a4",
                                   "atom-w3a3",
+                                  "atom-fp4",
                                   "magnitude24",
                                   "magnitude-s50",
                                   "wanda24",
@@ -234,20 +235,26 @@ Recipe quarot_w4a4(std::string_view name) {
   return recipe;
 }
 
-// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
-// width is fitted to each layer.
+// "atom-w4a4", "atom-w3a3", "atom-fp4", "atom-rot-w4a4": few bits for weights and activations,
+// integers or E2M1 numbers, and a tail whose width is fitted to each layer.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kAtomTypes = {
+    {{"w4a4", "int4-sym-g128-a4g128c0.9"},
+     {"w3a3", "int3-sym-g128-a3g128c0.9"},
+     {"fp4", "lut4-fp4-g128-afp4g128"}}};
+
 std::optional<Recipe> atom_preset(std::string_view name) {
   std::string_view rest = name;
   if (!take(rest, "atom-")) {
     return std::nullopt;
   }
   const bool rotates = take(rest, "rot-");
-  if (rest != "w4a4" && rest != "w3a3") {
+  const auto found = std::find_if(kAtomTypes.begin(), kAtomTypes.end(),
+                                  [&](const auto& type) { return type.first == rest; });
+  if (found == kAtomTypes.end()) {
     return std::nullopt;
   }
-  const char bits = rest[1];
-  const Scheme scheme = formats::parse_scheme(
-      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  const Scheme scheme =
+      formats::parse_scheme(std::string(found->second) + (rotates ? "-h128" : ""));
   Recipe recipe{std::string(name), scheme, {}, {}};
   recipe.steps.push_back({"atom-reorder", Json::object()});
   if (rotates) {

@@ -126,13 +126,16 @@ TEST(Recipes, BlocksOfGgufAreRoundedToByPassesThatKnowTheirScales) {
 
 TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {
   EXPECT_EQ(steps_of("atom-w4a4"), "atom-reorder search gptq");
+  EXPECT_EQ(steps_of("atom-fp4"), "atom-reorder search gptq");
+  EXPECT_EQ(steps_of("atom-rot-fp4"), "atom-reorder hadamard search gptq");
   EXPECT_EQ(steps_of("atom-rot-w4a4"), "atom-reorder hadamard search gptq");
   EXPECT_EQ(formats::to_string(find_recipe("atom-w3a3").scheme), "int3-sym-g128-a3g128c0.9");
+  EXPECT_EQ(formats::to_string(find_recipe("atom-fp4").scheme), "lut4-fp4-g128-afp4g128");
   EXPECT_NE(refusal("int4-sym-g32-a4-tail16", R"("gptq")").find("add the pass 'atom-reorder'"),
             std::string::npos);
   EXPECT_NE(refusal("int4-sym-g32", R"("atom-reorder", "gptq")").find("rounded, all of them"),
             std::string::npos);
-  EXPECT_NE(refusal("lut4-nf4-g64-a4", R"("atom-reorder", "gptq")"), "");
+  EXPECT_NE(refusal("lut4-row-g64-a4", R"("atom-reorder", "any4", "gptq")"), "");
   EXPECT_NE(refusal("int4-sym-g32-a4", R"("atom-reorder", "gptq", "refine")")
                 .find("'refine' cannot serve"),
             std::string::npos);

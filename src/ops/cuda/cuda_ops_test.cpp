@@ -399,7 +399,8 @@ TEST_F(MeasuredCudaLayers, ManyTokens) {
 TEST_F(CudaLayers, WhatHasNoKernelIsRefused) {
   CudaOps ops({});
   UnitPacker packer(pool_, kStaging);
-  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
+  for (const char* scheme :
+       {"int4-sym-g24", "int8-sym-row-a8g40", "int4-sym-g16-afp4", "lut4-nf4-g48-a8-tail48"}) {
     EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), packer),
                  core::Error)
         << scheme;

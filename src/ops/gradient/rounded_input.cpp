@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "ops/cpu/packed/quantized_input.h"
 
 namespace nibble::ops::gradient {
@@ -48,6 +49,10 @@ std::pair<float, float> kept_range(const float* x, std::int64_t count,
   const auto [least, most] = std::minmax_element(x, x + count);
   if (!activation.symmetric) {
     return {activation.clip * std::min(*least, 0.0f), activation.clip * std::max(*most, 0.0f)};
+  }
+  if (activation.type == &formats::kE2m1Numbers) {
+    const float reach = activation.clip * std::max(-*least, *most);
+    return {-reach, reach};
   }
   const auto top = static_cast<float>((1 << (activation.bits - 1)) - 1);
   const float step =

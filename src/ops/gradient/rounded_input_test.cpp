@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "ops/gradient/gradient_ops.h"
 
 // Layers that round what they read: the pass through them is the packed layer's own, and so is the
@@ -116,9 +117,10 @@ TEST_P(Rounding, IsPassedStraightThrough) {
         EXPECT_NEAR(slope, sums[static_cast<std::size_t>(k)], 1e-4);
         // A value within the range is at most half a step away.
         const float reach = std::max(*high - *low, 2 * std::max(*high, -*low));
-        const float step = activation.stored_scale
-                               ? rounding->scale
-                               : reach / static_cast<float>((1 << activation.bits) - 2);
+        const bool e2m1 = activation.type == &formats::kE2m1Numbers;  // its last step: from 4 to 6
+        const float step = activation.stored_scale ? rounding->scale
+                           : e2m1                  ? reach / 6
+                                  : reach / static_cast<float>((1 << activation.bits) - 2);
         EXPECT_LE(std::abs(value - from.value().row(i)[k]), 0.51f * step) << "not cut";
       } else {
         EXPECT_TRUE(value == *low || value == *high) << "cut, but not at an end of its range";
@@ -134,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("int4-sym-row-a4", "int4-asym-row-a4-asym", "int4-sym-row-a8",
                     "int8-sym-row-a8", "int8-sym-row-a8-asym", "int8-sym-row-a8o",
                     "int8-sym-row-a8s", "int4-sym-g32-a4g64", "int4-sym-row-a4c0.8",
-                    "int4-asym-g64-a4g64c0.9-asym", "int4-sym-row-a3"),
+                    "int4-asym-g64-a4g64c0.9-asym", "int4-sym-row-a3", "lut4-fp4-g64-afp4g64c0.9",
+                    "int4-sym-row-afp4"),
     [](const auto& parameter) {
       std::string name = parameter.param;
       std::replace_if(

@@ -97,10 +97,15 @@ struct Coder {
   return sum;
 }
 
+constexpr std::int32_t kE2m1Top = 12;  // formats::kE2m1Doubled
+
 inline Coder symmetric_coder(const RowToQuantize& row, float largest) {
   const float reach = row.clip * largest;
   if (reach < kTiny) {
     return {};
+  }
+  if (row.e2m1) {
+    return {reach / kE2m1Top, kE2m1Top / reach, 0, -kE2m1Top, kE2m1Top, 0};
   }
   const std::int32_t top = (1 << (row.bits - 1)) - 1;
   const auto steps = static_cast<float>(top);
@@ -152,6 +157,28 @@ inline std::int32_t encode_cut(const float* x, std::int64_t count, const Coder& 
   return sum;
 }
 
+/// As encode(), to doubles of E2M1 numbers: steps of 1 up to 4, of 2 up to 8, of 4 up to 12. Adding
+/// kRoundingShift times a step rounds to its multiples, ties to the even one.
+inline std::int32_t encode_e2m1(const float* x, std::int64_t count, const Coder& coder,
+                                std::int8_t* codes) {
+  constexpr std::int32_t kTwos = 0x40800000;   // 4.0f, from which on steps are 2
+  constexpr std::int32_t kFours = 0x41000000;  // 8.0f
+  std::int32_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float product = x[i] * coder.inverse;
+    const std::int32_t magnitude = bits_of(product) & kAbsMask;
+    const std::int32_t doublings = (magnitude > kTwos ? 1 : 0) + (magnitude > kFours ? 1 : 0);
+    const float shift = float_of(kRoundingShiftBits + (doublings << 23));
+    const float rounded = (product + shift) - shift;
+    std::int32_t code = bits_of(rounded + kRoundingShift) - kRoundingShiftBits;
+    code = code < coder.low ? coder.low : code;
+    code = code > coder.high ? coder.high : code;
+    codes[i] = static_cast<std::int8_t>(code);
+    sum += code;
+  }
+  return sum;
+}
+
 /// For `count` inputs that share a scale.
 [[gnu::always_inline]] inline Coder coder_of(const RowToQuantize& row, const float* x,
                                              std::int64_t count) {
@@ -168,12 +195,14 @@ inline std::int32_t encode_cut(const float* x, std::int64_t count, const Coder& 
 
 [[gnu::always_inline]] inline void quantize_group(const float* x, std::int64_t count,
                                                   std::int64_t stride, const Coder& coder,
-                                                  bool cuts, std::int8_t* codes,
+                                                  const RowToQuantize& row, std::int8_t* codes,
                                                   std::int32_t* sum) {
   std::int64_t written = 0;
   *sum = 0;
   if (coder.inverse != 0.0f) {
-    *sum = cuts ? encode_cut(x, count, coder, codes) : encode(x, count, coder, codes);
+    *sum = row.e2m1            ? encode_e2m1(x, count, coder, codes)
+           : row.scale != 0.0f ? encode_cut(x, count, coder, codes)
+                               : encode(x, count, coder, codes);
     written = count;
   }
   for (; written < stride; ++written) {
@@ -263,8 +292,8 @@ void quantize_groups(const RowToQuantize& row) {
     if (row.zeros != nullptr) {
       row.zeros[g] = coder.zero;
     }
-    quantize_group(x, Group != 0 || left > group ? group : left, row.group_stride, coder,
-                   row.scale != 0.0f, row.codes + g * row.group_stride, row.sums + g);
+    quantize_group(x, Group != 0 || left > group ? group : left, row.group_stride, coder, row,
+                   row.codes + g * row.group_stride, row.sums + g);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/fp4/e2m1_numbers.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -124,6 +125,7 @@ RowToQuantize QuantizedInput::target(std::int64_t token, const float* x) {
   target.symmetric = activation.symmetric;
   target.clip = activation.clip;
   target.scale = needs_.scale;
+  target.e2m1 = activation.type == &formats::kE2m1Numbers;
   target.codes = reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_;
   target.scales = reinterpret_cast<float*>(scales_.data()) + row * groups_;
   target.sums = reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_;

@@ -100,10 +100,11 @@ InputNeeds tail_needs(std::int64_t tail);
 /// the batch; here each token is alone, so that its result does not depend on the others. All
 /// A scale of the needs is taken as it is: codes are round(x * (1 / scale)), cut at their ends. All
 /// arithmetic is in float32: codes are round(x * inverse), inverse = levels / (clip * max|x|), or 1
-/// / scale where asymmetric. What shares a scale with NaN or infinity gets scale NaN and codes 0,
-/// so every output that reads it is NaN. Values that are all below 2^-121 (a range below 2^-117)
-/// become zeros. Wide codes are round(x * 32512 / max|x|) over each group of the layout; values
-/// below 2^-112 become zeros. x [m, k], rows ldx apart. group in [1, 256].
+/// / scale where asymmetric. E2M1 numbers stand here as their doubles, with half of their scale:
+/// inverse = 12 / (clip * max|x|). What shares a scale with NaN or infinity gets scale NaN and
+/// codes 0, so every output that reads it is NaN. Values that are all below 2^-121 (a range below
+/// 2^-117) become zeros. Wide codes are round(x * 32512 / max|x|) over each group of the layout;
+/// values below 2^-112 become zeros. x [m, k], rows ldx apart. group in [1, 256].
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
                     const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool);
 

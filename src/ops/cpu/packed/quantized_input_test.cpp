@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/random.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "formats/split_mix.h"
 
 namespace nibble::ops::cpu {
@@ -26,6 +27,12 @@ std::vector<float> random_rows(std::int64_t count) {
     value = random.normal() * std::exp(random.normal());
   }
   return x;
+}
+
+formats::Activation e2m1(std::int64_t group, float clip) {
+  formats::Activation activation{4, true, group, clip};
+  activation.type = &formats::kE2m1Numbers;
+  return activation;
 }
 
 TEST(QuantizeInput, CodesByHand) {
@@ -77,8 +84,8 @@ TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
       for (const std::int64_t k : {1, 31, 32, 100, 256, 1000, 2048}) {
         for (const formats::Activation& activation :
              {formats::Activation{8, true, group}, formats::Activation{8},
-              formats::Activation{4, true, group, 0.9f}, formats::Activation{4, false},
-              formats::Activation{8, false, group, 0.8f},
+              formats::Activation{4, true, group, 0.9f}, e2m1(group, 1.0f), e2m1(0, 0.8f),
+              formats::Activation{4, false}, formats::Activation{8, false, group, 0.8f},
               formats::Activation{4, true, 2 * group}}) {
           constexpr std::int64_t kRows = 7;
           const std::vector<float> x = random_rows(kRows * (k + 3));
@@ -299,6 +306,41 @@ TEST(QuantizeInput, FourBitCodesByHand) {
 }
 
 // Against NumPy in float32 (tests/reference/make_activation_codes.py), on every variant.
+// What ml_dtypes 0.5 (float4_e2m1fn) makes of i / 8, i = 0, 1, ..., times two.
+TEST(QuantizeInput, GivesTheE2m1NumbersOfMlDtypes) {
+  const std::vector<int> expected = {
+      0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 4,  4,  4,  4,  4,  4,  4,  6,  6,  6,  6,  6, 6,
+      6, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12};
+  core::ThreadPool pool(1);
+  for (const Variant& variant : variants()) {
+    if (!variant.runs_here()) {
+      continue;
+    }
+    for (const float sign : {1.0f, -1.0f}) {
+      // With a clip of a half 12 stands for half of the largest; what is larger is cut to it.
+      for (const float clip : {1.0f, 0.5f}) {
+        std::vector<float> x;
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          x.push_back(sign * std::min(static_cast<float>(i) / 8, 6 / clip));
+        }
+        x.push_back(6 / clip);
+        const auto k = std::ssize(x);
+        QuantizedInput q;
+        quantize_input(variant, x.data(), 1, k, k, {k, e2m1(0, clip)}, q, pool);
+        EXPECT_EQ(q.scales(0)[0], 0.5f) << variant.name;
+        std::int32_t sum = 12;
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_EQ(q.codes(0)[i], static_cast<int>(sign) * expected[i])
+              << variant.name << " " << x[i];
+          sum += q.codes(0)[i];
+        }
+        EXPECT_EQ(q.codes(0)[k - 1], 12);
+        EXPECT_EQ(q.sums(0)[0], sum);
+      }
+    }
+  }
+}
+
 TEST(QuantizeInput, GivesTheIntegersOfNumpy) {
   core::ThreadPool pool(1);
   std::ifstream file(NIBBLE_SOURCE_DIR "/tests/reference/activation_codes.json");

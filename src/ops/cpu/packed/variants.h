@@ -21,6 +21,7 @@ struct RowToQuantize {
   bool symmetric = true;
   float clip = 1.0f;
   float scale = 0.0f;             // of all inputs, symmetric; 0: that of their range
+  bool e2m1 = false;              // codes are doubles of E2M1 numbers (formats/fp4)
   std::int8_t* codes = nullptr;   // [groups * group_stride]
   float* scales = nullptr;        // [groups]
   std::int32_t* sums = nullptr;   // [groups]

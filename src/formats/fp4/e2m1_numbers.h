@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+
+#include "formats/code_type.h"
+
+namespace nibble::formats {
+
+/// E2M1 numbers (0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; OCP Microscaling Formats 1.0,
+/// section 5.3.3) as codes of activations, in schemes with -afp4: x = s * code, s = clip * max|x| /
+/// 6 of the inputs that share a scale; ties go to the even code, and 6 is the largest. Their
+/// doubles are integers, so arithmetic sees integers of 5 bits with s / 2. Weights in E2M1 have a
+/// code book (Book::kE2m1).
+extern const CodeType kE2m1Numbers;
+
+/// The largest E2M1 number, and its double.
+inline constexpr int kE2m1Largest = 6;
+inline constexpr int kE2m1Doubled = 2 * kE2m1Largest;
+
+/// All types that activations can have.
+std::span<const CodeType* const> activation_types();
+
+/// Whether activations of the type are integers to the arithmetic, as those of kIntegerCodes are.
+inline bool are_integers(const CodeType& activations) {
+  return &activations == &kIntegerCodes || &activations == &kE2m1Numbers;
+}
+
+}  // namespace nibble::formats
