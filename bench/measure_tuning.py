@@ -118,14 +118,16 @@ class Bench:
         if steps[1] == ORIGINAL:
             return row | self.evaluate(self.folder(steps))
         row["device"] = self.options.device_name
-        shutil.rmtree(self.folder(steps), ignore_errors=True)
+        folder = self.folder(steps)
+        for left in (folder, folder.with_name(f".{folder.name}.partial")):  # of a run that was interrupted
+            shutil.rmtree(left, ignore_errors=True)
         try:
             made = self.call(*self.command(steps))
         except Refused as refusal:
             return row | {"refused": str(refusal)}
         if windows := re.search(r"(\d+) windows of \d+ tokens, (\d+) to learn from", made.output):
             row["windows"] = int(windows[2])
-        return row | {"seconds": round(made.seconds, 1), "megabytes": made.megabytes} | self.evaluate(self.folder(steps))
+        return row | {"seconds": round(made.seconds, 1), "megabytes": made.megabytes} | self.evaluate(folder)
 
     def step(self, steps):
         """Whether the model of these steps is there, measured."""
