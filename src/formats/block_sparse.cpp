@@ -101,6 +101,10 @@ void set_others(PackedWeight& to, const PackedWeight& from, std::int64_t begin) 
     const auto units = from.units.data<std::uint8_t>().subspan(index(begin), index(to.n));
     std::copy(units.begin(), units.end(), to.units.mutable_data<std::uint8_t>().begin());
   }
+  if (has_learned_book(from.scheme)) {
+    to.book =
+        from.scheme.code.book == Book::kPerRow ? from.book.rows(begin, begin + to.n) : from.book;
+  }
 }
 
 /// Of a block-sparse weight.
@@ -167,7 +171,7 @@ void set_full_values(PackedWeight& full, std::int64_t row, std::int64_t group,
 /// A weight with all groups, which are 0.
 PackedWeight weight_of_zeros(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   PackedWeight full = empty_weight(scheme, n, k);
-  if (has_codes(scheme) && !has_zeros(scheme)) {
+  if (is_integer(scheme) && !has_zeros(scheme)) {
     const std::vector<std::uint8_t> codes(index(k), middle_of(scheme));
     const std::int64_t bytes = full.codes.dim(1);
     for (std::int64_t row = 0; row < n; ++row) {
@@ -178,14 +182,10 @@ PackedWeight weight_of_zeros(const Scheme& scheme, std::int64_t n, std::int64_t 
   return full;
 }
 
-/// Whether weights of a row are other than 0: codes than their zeros.
+/// Whether weights of a row are other than 0.
 std::vector<bool> used_weights(const PackedWeight& full, std::int64_t row) {
   std::vector<float> values(index(full.k));
-  if (has_codes(full.scheme)) {
-    decode_unscaled(full, row, values);
-  } else {
-    decode_row(full, row, values);
-  }
+  decode_row(full, row, values);
   std::vector<bool> used(values.size());
   std::transform(values.begin(), values.end(), used.begin(),
                  [](float value) { return value != 0.0f; });

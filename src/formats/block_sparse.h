@@ -29,6 +29,9 @@
 ///
 /// Rows of floats (f16-g16-bsr) have `values`, the group's float16 numbers, in the place of codes,
 /// scales and zeros: 33 or 34 bytes for a group of 16.
+///
+/// Rows of codes of a learned book (lut4-row-g16-bsr) have `book` beside them, for each row or for
+/// all, as other weights do. A group need not contain a 0 to be left out: its scale is 0.
 namespace nibble::formats {
 
 /// Bytes of an index of a group in rows of k inputs: 1 up to 256 groups, else 2.
@@ -63,7 +66,8 @@ void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::spa
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row);
 
 /// A valid weight in `scheme`, whose full_scheme() is that of `full`: without the groups whose
-/// codes all equal their zero, or whose floats are all 0. At least one group is kept: the first.
+/// weights are all 0, be it that their codes stand for 0, that their scale is 0, or that floats
+/// are. At least one group is kept: the first.
 /// Throws kInvalidModel where there is no such scheme, or where its groups or the rows of its
 /// pattern do not divide the weight.
 PackedWeight to_block_sparse(const PackedWeight& full, const Scheme& scheme);

@@ -208,15 +208,32 @@ bool meets_simple_activations(const Scheme& scheme, std::int64_t inputs) {
          (activation.symmetric && !activation.keeps_outliers && activation.group % inputs == 0);
 }
 
+// Block-sparse rows of entries of a book. A group of zeros is rounded to zeros, and left out, where
+// its scale is 0, as with learned books, or the book has a 0.
+std::string problem_of_book_rows(const Scheme& scheme) {
+  if (scheme.code.book == Book::kIq4) {
+    return "block-sparse rows have no IQ4 codes, none of which is 0 (lut4-row-g16-bsr)";
+  }
+  return scheme.scale.type == ScaleType::kF16 && scheme.sparsity == Sparsity::kGroups
+             ? ""
+             : "block-sparse rows of entries of a book have scales of 16 bits, and each row groups "
+               "of its own (lut4-row-g16-bsr)";
+}
+
 std::string problem_of_sparsity(const Scheme& scheme) {
   if (!is_block_sparse(scheme)) {
     return "";
   }
   const ScaleType type = scheme.scale.type;
-  if (!is_integer(scheme) || has_minima(scheme) ||
+  if ((!is_integer(scheme) && !has_book(scheme)) || has_minima(scheme) ||
       (type != ScaleType::kF16 && type != ScaleType::kUnits) || !is_block(scheme.scale.group)) {
-    return "block-sparse rows are of integers in groups of 8, 16, 32 or 64 inputs with scales of "
-           "16 or 7 bits (int4-asym-g16-bsr, int4-asym-g16-s7-bsr)";
+    return "block-sparse rows are of integers or entries of a book, in groups of 8, 16, 32 or 64 "
+           "inputs with scales of 16 bits, or of integers 7 (int4-asym-g16-bsr, "
+           "int4-asym-g16-s7-bsr, lut4-row-g16-bsr)";
+  }
+  if (const std::string problem = has_book(scheme) ? problem_of_book_rows(scheme) : "";
+      !problem.empty()) {
+    return problem;
   }
   if (scheme.inputs != Inputs()) {
     return std::string(kInputsInPlace);

@@ -69,6 +69,8 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
                                  "int4-asym-g16-s7-bsr",
                                  "int8-sym-g32-s7-bsr-t16-a8",
                                  "int4-asym-g16-bsr-a4g128c0.9",
+                                 "lut4-row-g16-bsr",
+                                 "lut3-matrix-g64-bsr-a8",
                                  "mxfp4-a4-h128",
                                  "int4-sym-g128-a4-asym-h96",
                                  "int4-sym-row-a4g100c0.5",
@@ -238,7 +240,8 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "int4-asym-g128-s7-bsr",
                                  "int4-asym-g16-bsr-s7",
                                  "int4-min-g32-bsr",
-                                 "lut4-nf4-g16-bsr",
+                                 "lut4-iq4-g16-bsr",
+                                 "lut4-row-g16-bsr-t16",
                                  "f16-bsr",
                                  "nvfp4-bsr",
                                  "nvfp4-s8"}) {

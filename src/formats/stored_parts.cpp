@@ -53,6 +53,14 @@ void add_minima(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
   }
 }
 
+void add_book(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n) {
+  if (has_learned_book(scheme)) {
+    const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;
+    parts.push_back(
+        {"book", &PackedWeight::book, DType::kF16, books, book_size(scheme), DType::kF32});
+  }
+}
+
 // Which two of each four inputs are stored.
 StoredPart index_part(std::int64_t n, std::int64_t k) {
   constexpr int kBits = 4;
@@ -75,6 +83,7 @@ std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n,
   if (has_zeros(scheme)) {
     parts.push_back(packed_part("zeros", &PackedWeight::zeros, 1, groups, bits));
   }
+  add_book(parts, scheme, n);
   if (scheme.activation.stored_scale) {
     parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
   }
@@ -113,11 +122,7 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   if (has_minima(scheme)) {
     add_minima(parts, scheme, n, k);
   }
-  if (has_learned_book(scheme)) {
-    const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;
-    parts.push_back(
-        {"book", &PackedWeight::book, DType::kF16, books, book_size(scheme), DType::kF32});
-  }
+  add_book(parts, scheme, n);
   if (scheme.activation.stored_scale) {
     parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
   }

@@ -10,10 +10,11 @@ namespace nibble::ops::cpu {
 namespace {
 
 /// How streams lie in memory.
-template <int Group, int HeldBits>
+template <int Group, int HeldBits, bool HasBook>
 struct RowForm {
   static constexpr int kGroup = Group;
   static constexpr int kHeldBits = HeldBits;
+  static constexpr bool kHasBook = HasBook;
   static constexpr int kPiece = sparse_piece_of(Group);
   static constexpr int kQuads = kPiece / kSparseQuad;
   static constexpr int kLines = kQuads * HeldBits / 8;
@@ -23,10 +24,21 @@ struct RowForm {
       kSparseWindow / 2 * (kPiece * HeldBits / 8 + (16 + HeldBits) / 8 / kShared);
 };
 
-/// f(the RowForm of a weight whose codes are held in so many bits).
-template <int HeldBits, class F>
+/// f(the RowForm of a weight whose codes are nibbles).
+template <class F>
+void with_nibble_form(const SparseWeight& w, F f) {
+  with_group(w.group, [&](auto group) {
+    return w.has_books ? f(RowForm<group(), 4, true>()) : f(RowForm<group(), 4, false>());
+  });
+}
+
+/// f(the RowForm of any weight).
+template <class F>
 void with_row_form(const SparseWeight& w, F f) {
-  with_group(w.group, [&](auto group) { f(RowForm<group(), HeldBits>()); });
+  if (w.held_bits == 4) {
+    return with_nibble_form(w, f);
+  }
+  with_group(w.group, [&](auto group) { f(RowForm<group(), 8, false>()); });
 }
 
 /// What a window keeps.
@@ -42,7 +54,7 @@ struct Window {
   NIBBLE_INLINE int groups() const { return pieces / Form::kShared; }
   NIBBLE_INLINE const std::uint8_t* zeros() const { return scales + std::int64_t{2} * groups(); }
   NIBBLE_INLINE const std::uint8_t* codes() const {
-    return zeros() + (Form::kHeldBits == 8 ? groups() : (groups() + 1) / 2);
+    return zeros() + (Form::kHasBook ? 0 : Form::kHeldBits == 8 ? groups() : (groups() + 1) / 2);
   }
   NIBBLE_INLINE std::int64_t line_bytes() const { return std::int64_t{kSparseQuad} * pieces; }
   NIBBLE_INLINE const std::uint8_t* end() const { return codes() + Form::kLines * line_bytes(); }
@@ -57,9 +69,14 @@ template <class Form>
 class RowStream {
  public:
   NIBBLE_INLINE RowStream(const SparseWeight& w, std::int64_t row)
-      : masks_(w.bytes + std::int64_t{w.first[row]} * kStreamBorder),
+      : begin_(w.bytes + std::int64_t{w.first[row]} * kStreamBorder),
+        masks_(begin_ + (Form::kHasBook ? kTableBytes + sizeof(float) : 0)),
         windows_((w.k / Form::kPiece + kSparseWindow - 1) / kSparseWindow),
         at_(masks_ + 2 * windows_) {}
+
+  /// Of the row's book.
+  NIBBLE_INLINE const std::uint8_t* table() const { return begin_; }
+  NIBBLE_INLINE float unit() const { return load_as<float>(begin_ + kTableBytes); }
 
   NIBBLE_INLINE std::int64_t windows() const { return windows_; }
   /// Windows one after another.
@@ -71,6 +88,7 @@ class RowStream {
   }
 
  private:
+  const std::uint8_t* begin_;
   const std::uint8_t* masks_;
   std::int64_t windows_;
   const std::uint8_t* at_;
@@ -81,18 +99,22 @@ template <class Isa, class Form>
 struct KeptWeights {
   typename Isa::Kept kept;
   typename Isa::Float scales;
-  typename Isa::Int zeros;
-  typename Isa::Int quads[Form::kQuads];
+  typename Isa::Int zeros;                // without a book
+  typename Isa::Int quads[Form::kQuads];  // codes; of a book entries, as Isa::entries() gives them
 
-  /// `skipped`: pieces of the window that stand before the vector's.
-  NIBBLE_INLINE KeptWeights(const Window<Form>& window, std::uint32_t mask, int skipped)
+  /// `table`: Isa::table() of the row's book. `skipped`: pieces of the window that stand before the
+  /// vector's.
+  NIBBLE_INLINE KeptWeights(const Window<Form>& window, typename Isa::Int table, std::uint32_t mask,
+                            int skipped)
       : kept(mask) {
     using Int = typename Isa::Int;
     const int groups = skipped / Form::kShared;
     scales = kept.expand(Isa::template repeat<Form::kShared>(
         Isa::half_scales(window.scales + std::int64_t{2} * groups)));
-    zeros = kept.expand(Isa::template repeat<Form::kShared>(Isa::words(
-        Isa::kVectors == 1 ? window.zero_bytes() : moved(window.zero_bytes(), groups), 0)));
+    if constexpr (!Form::kHasBook) {
+      zeros = kept.expand(Isa::template repeat<Form::kShared>(Isa::words(
+          Isa::kVectors == 1 ? window.zero_bytes() : moved(window.zero_bytes(), groups), 0)));
+    }
     const std::uint8_t* const codes = window.codes() + std::int64_t{kSparseQuad} * skipped;
 #pragma GCC unroll 4
     for (int line = 0; line < Form::kLines; ++line) {
@@ -100,13 +122,31 @@ struct KeptWeights {
       if constexpr (Form::kHeldBits == 8) {
         quads[line] = all;
       } else {
-        quads[2 * line] = Isa::low_nibbles(all);
-        quads[2 * line + 1] = Isa::high_nibbles(all);
+        quads[2 * line] = weights_of(table, Isa::low_nibbles(all));
+        quads[2 * line + 1] = weights_of(table, Isa::high_nibbles(all));
       }
     }
   }
 
+  /// What the products of a quad with all of an activation's are without what was added to weights.
+  NIBBLE_INLINE typename Isa::Int without_zeros(typename Isa::Int sums,
+                                                typename Isa::Int sums_of_codes) const {
+    if constexpr (Form::kHasBook) {
+      return Isa::without_entry_zero(sums, sums_of_codes);
+    } else {
+      return Isa::subtract(sums, zeros, sums_of_codes);
+    }
+  }
+
  private:
+  static NIBBLE_INLINE typename Isa::Int weights_of(typename Isa::Int table,
+                                                    typename Isa::Int codes) {
+    if constexpr (Form::kHasBook) {
+      return Isa::entries(table, codes);
+    } else {
+      return codes;
+    }
+  }
   /// The bytes from byte `first` on, up to 8.
   static NIBBLE_INLINE __m128i moved(__m128i bytes, int first) {
     const __m128i places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -118,16 +158,18 @@ struct KeptWeights {
 template <class Form>
 constexpr int kWindowWords = (Form::kQuads + 2) * kSparseWindow;
 
-/// total[i] += a window of a row times token i of M, whose words begin at `x`.
+/// total[i] += a window of a row times token i of M, whose words begin at `x`. `table`: as for
+/// KeptWeights.
 template <class Isa, class Form, int M>
-NIBBLE_INLINE void add_window(const Window<Form>& window, const std::int32_t* x,
-                              typename Isa::Total (&total)[M]) {
+NIBBLE_INLINE void add_window(const Window<Form>& window, typename Isa::Int table,
+                              const std::int32_t* x, typename Isa::Total (&total)[M]) {
   using Int = typename Isa::Int;
   constexpr int kLanes = kSparseWindow / Isa::kVectors;
 #pragma GCC unroll 2
   for (int v = 0; v < Isa::kVectors; ++v) {
     const std::uint32_t before = window.mask & ((1u << (v * kLanes)) - 1);
-    const KeptWeights<Isa, Form> weights(window, window.mask >> (v * kLanes) & ((1u << kLanes) - 1),
+    const KeptWeights<Isa, Form> weights(window, table,
+                                         window.mask >> (v * kLanes) & ((1u << kLanes) - 1),
                                          v == 0 ? 0 : __builtin_popcount(before));
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
@@ -135,9 +177,13 @@ NIBBLE_INLINE void add_window(const Window<Form>& window, const std::int32_t* x,
       Int sums = Isa::broadcast(std::int32_t{0});
 #pragma GCC unroll 4
       for (int q = 0; q < Form::kQuads; ++q, at += kSparseWindow) {
-        Isa::template add_product<Form::kHeldBits>(sums, weights.quads[q], Isa::load(at));
+        if constexpr (Form::kHasBook) {
+          Isa::add_entry_product(sums, weights.quads[q], Isa::load(at));
+        } else {
+          Isa::template add_product<Form::kHeldBits>(sums, weights.quads[q], Isa::load(at));
+        }
       }
-      sums = Isa::subtract(sums, weights.zeros, Isa::load(at + kSparseWindow));
+      sums = weights.without_zeros(sums, Isa::load(at + kSparseWindow));
       total[i][v] = Isa::fma(Isa::to_float(sums), Isa::mul(weights.scales, weights.kept.load(at)),
                              total[i][v]);
     }
@@ -151,14 +197,16 @@ NIBBLE_INLINE void run_rows(const SparseWeight& w, const std::int32_t* x, std::i
   for (std::int64_t row = begin; row < end; ++row) {
     typename Isa::Total total[M] = {};
     RowStream<Form> stream(w, row);
+    const typename Isa::Int table =
+        Form::kHasBook ? Isa::table(stream.table()) : typename Isa::Int();
     const std::int32_t* at = x;
     for (std::int64_t left = stream.windows(); left > 0; --left, at += M * kWindowWords<Form>) {
       const Window<Form> window = stream.next();
       prefetch_behind<Form::kUsualBytes>(window.scales);
-      add_window<Isa, Form, M>(window, at, total);
+      add_window<Isa, Form, M>(window, table, at, total);
     }
     for (int i = 0; i < M; ++i) {
-      y[i * ldy + row] = Isa::sum(total[i]);
+      y[i * ldy + row] = Isa::sum(total[i]) * (Form::kHasBook ? stream.unit() : 1.0f);
     }
   }
 }
@@ -178,18 +226,10 @@ void run_form(const SparseWeight& w, const SparseInput& x, std::int64_t begin, s
   });
 }
 
-template <class Isa, int HeldBits>
-void run_held_rows(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
-                   std::int64_t end, float* y, std::int64_t ldy) {
-  with_row_form<HeldBits>(
-      w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, begin, end, y, ldy); });
-}
-
 template <class Isa>
 void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
               float* y, std::int64_t ldy) {
-  return w.held_bits == 4 ? run_held_rows<Isa, 4>(w, x, begin, end, y, ldy)
-                          : run_held_rows<Isa, 8>(w, x, begin, end, y, ldy);
+  with_row_form(w, [&](auto form) { run_form<Isa, decltype(form)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cpu/sparse/tile_units.h"
+#include "ops/int8_table.h"
 
 // Every kernel that runs here against sums in double, and against each other to the last bit.
 namespace nibble::ops::cpu {
@@ -34,7 +35,9 @@ constexpr const char* kSchemes[] = {
     "int8-sym-g32-bsr",         "int3-asym-g16-bsr",     "int2-asym-g16-bsr",
     "int4-asym-g16-bsr-a8",     "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
     "int8-asym-g64-bsr-a8g128", "int4-asym-g16-s7-bsr",  "int4-sym-g8-s7-bsr",
-    "int8-asym-g32-s7-bsr-a8"};
+    "int8-asym-g32-s7-bsr-a8",  "lut4-row-g16-bsr",      "lut4-matrix-g32-bsr",
+    "lut3-row-g8-bsr",          "lut2-matrix-g64-bsr",   "lut4-row-g16-bsr-a8s",
+    "lut3-row-g64-bsr-a8g128",  "lut4-nf4-g16-bsr-a4"};
 // Tiles of rows keep the same groups.
 constexpr Shape kTileShapes[] = {{16, 1}, {32, 2}, {80, 9}, {192, 24}, {48, 31}, {32, 300}};
 constexpr const char* kTileSchemes[] = {
@@ -83,6 +86,28 @@ std::vector<float> run(const SparseKernel& kernel, const PackedWeight& weight,
   return y;
 }
 
+/// What the codes of a row stand for, in units of `unit`.
+struct RowWeights {
+  std::vector<int> values;
+  double unit = 1;
+};
+RowWeights weights_of(const PackedWeight& weight, std::int64_t row) {
+  const auto groups = static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k));
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
+  std::vector<std::uint8_t> zeros(groups);
+  formats::unpack_codes(weight, row, codes);
+  formats::unpack_zeros(weight, row, zeros);
+  RowWeights weights;
+  const bool has_book = formats::has_book(weight.scheme);
+  const Int8Table table = has_book ? int8_table(formats::book_of(weight, row)) : Int8Table();
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const int zero = zeros[i / static_cast<std::size_t>(weight.scheme.scale.group)];
+    weights.values.push_back(has_book ? table.entries[codes[i]] : codes[i] - zero);
+  }
+  weights.unit = has_book ? static_cast<double>(table.unit) : 1;
+  return weights;
+}
+
 /// y in double, from what formats says of each row. `magnitude` is the sum of what quads add, each
 /// of which is rounded.
 PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& input) {
@@ -92,12 +117,9 @@ PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& i
   PackedReference result;
   result.y.resize(static_cast<std::size_t>(input.m() * weight.n));
   result.magnitude.resize(result.y.size());
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
-  std::vector<std::uint8_t> zeros(groups);
   std::vector<float> scales(groups);
   for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::unpack_codes(weight, row, codes);
-    formats::unpack_zeros(weight, row, zeros);
+    const RowWeights weights = weights_of(weight, row);
     formats::unpack_scales(weight, row, scales);
     for (std::int64_t x = 0; x < input.m() * digits; ++x) {
       const auto at = static_cast<std::size_t>(x / digits * weight.n + row);
@@ -106,9 +128,10 @@ PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& i
         const std::int8_t* a = input.codes(x) + k / group * input.group_stride() + k % group;
         double sum = 0;
         for (std::int64_t j = 0; j < kSparseQuad; ++j) {
-          sum += (codes[static_cast<std::size_t>(k + j)] - zeros[g]) * a[j];
+          sum += weights.values[static_cast<std::size_t>(k + j)] * a[j];
         }
-        sum *= static_cast<double>(scales[g]) * static_cast<double>(input.scales(x)[g]);
+        sum *=
+            weights.unit * static_cast<double>(scales[g]) * static_cast<double>(input.scales(x)[g]);
         result.y[at] += sum;
         result.magnitude[at] += std::fabs(sum);
       }
@@ -180,6 +203,41 @@ TEST(SparseLinear, TakesGroupsThatLieFarApart) {
   }
 }
 
+// Sums of 16 bits hold two products of the largest entries and activations.
+TEST(SparseLinear, TakesTheLargestEntriesOfBooks) {
+  core::ThreadPool pool(1);
+  constexpr std::int64_t kInputs = 160;
+  formats::PackedWeightBuilder builder(formats::parse_scheme("lut2-row-g16-bsr"), 4, kInputs);
+  for (std::int64_t row = 0; row < 4; ++row) {
+    builder.set_book(row, std::vector<float>{-1, 1, -0.375f, 0});
+    std::vector<std::uint8_t> codes(kInputs, row == 0 ? 0 : 1);
+    for (std::size_t i = 0; row > 1 && i < codes.size(); i += static_cast<std::size_t>(row)) {
+      codes[i] = 0;
+    }
+    builder.set_codes(row, codes);
+    for (std::int64_t g = 0; g < kInputs / 16; ++g) {
+      builder.set_group(row, g, {1.0f, 0});
+    }
+  }
+  const PackedWeight weight = builder.finish();
+  for (const std::int64_t m : {1, 2, 3, 16, 33}) {
+    QuantizedInput input;
+    std::vector<float> x(static_cast<std::size_t>(m * kInputs), 1.0f);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = i / kInputs % 3 == 0 || i % (i / kInputs % 3 + 1) != 0 ? 1.0f : -1.0f;
+    }
+    quantize_input(x.data(), m, kInputs, kInputs, sparse_needs(weight), input, pool);
+    const auto plain = run(scalar_sparse_kernel(), weight, input, pool);
+    const auto compared = testing::compare(plain, reference_of(weight, input), chain_of(weight));
+    EXPECT_EQ(compared.bad, 0) << m;
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (kernel.runs_here()) {
+        EXPECT_EQ(run(kernel, weight, input, pool), plain) << kernel.name << " " << m;
+      }
+    }
+  }
+}
+
 TEST(SparseStreams, HaveTheirGroupsAndMasks) {
   core::ThreadPool pool(2);
   const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {64, 40}, 0.5, 11);
@@ -199,6 +257,29 @@ TEST(SparseStreams, HaveTheirGroupsAndMasks) {
                core::Error);
 }
 
+TEST(SparseStreams, OfBooksHaveATableInThePlaceOfZeros) {
+  core::ThreadPool pool(1);
+  for (const std::string scheme : {"lut4-row-g16-bsr", "lut3-matrix-g16-bsr"}) {
+    const PackedWeight weight = sparse_weight(scheme, {20, 40}, 0.5, 12);
+    const SparseStreams streams = SparseStreams::pack(weight, pool);
+    for (std::int64_t row = 0; row < streams.n(); ++row) {
+      const std::uint8_t* const stream =
+          streams.view().bytes +
+          std::int64_t{streams.first()[static_cast<std::size_t>(row)]} * kStreamBorder;
+      const Int8Table table = int8_table(formats::book_of(weight, row));
+      for (std::size_t code = 0; code < table.entries.size(); ++code) {
+        EXPECT_EQ(static_cast<std::int8_t>(stream[code]), table.entries[code]);
+      }
+      const auto [begin, end] = formats::stored_groups_of(weight, row);
+      const auto ends = streams.first().subspan(static_cast<std::size_t>(row), 2);
+      const std::int64_t bytes = std::int64_t{ends[1] - ends[0]} * kStreamBorder;
+      const std::int64_t least = 20 + std::int64_t{3} * 2 + (end - begin) * 10;
+      EXPECT_GE(bytes, least) << row;
+      EXPECT_LT(bytes, least + kStreamBorder) << row;
+    }
+  }
+}
+
 TEST(SparseStreams, OfTilesHaveTheirGroupsAndNothingElse) {
   core::ThreadPool pool(2);
   const PackedWeight weight = sparse_weight("int4-asym-g16-bsr-t16", {192, 24}, 0.5, 11);
@@ -214,7 +295,8 @@ TEST(SparseStreams, OfTilesHaveTheirGroupsAndNothingElse) {
 TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
-  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16", "lut4-row-g16-bsr"}) {
     const PackedWeight weight = sparse_weight(scheme, {304, 40}, 0.3, 4);
     for (const SparseKernel& kernel : sparse_kernels()) {
       if (!kernel.runs_here()) {
@@ -231,7 +313,8 @@ TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
 // 16-bit codes take two rows of digits.
 TEST(SparseLinear, AddsTheDigitsOfWideCodes) {
   core::ThreadPool pool(2);
-  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16", "lut4-row-g16-bsr"}) {
     const PackedWeight weight = sparse_weight(scheme, {48, 9}, 0.5, 5);
     for (const std::int64_t m : {3, 40}) {
       const QuantizedInput input = quantized(weight, m, pool, true);
@@ -269,21 +352,32 @@ TEST_P(PlantedFaults, AreSeen) {
   EXPECT_FALSE(seen([](PackedWeight&) {}));
   EXPECT_TRUE(seen([](PackedWeight& w) { w.codes.mutable_data<std::uint8_t>()[77] ^= 0x10; }));
   EXPECT_TRUE(seen([](PackedWeight& w) { w.scales.mutable_data<core::Fp16>()[5].bits ^= 1; }));
-  EXPECT_TRUE(seen([](PackedWeight& w) { w.zeros.mutable_data<std::uint8_t>()[3] ^= 0x10; }));
+  EXPECT_TRUE(seen([](PackedWeight& w) {
+    if (formats::has_zeros(w.scheme)) {
+      w.zeros.mutable_data<std::uint8_t>()[3] ^= 0x10;
+    } else {
+      w.book.mutable_data<core::Fp16>()[3].bits ^= 0x400;  // twice as much, or half
+    }
+  }));
   EXPECT_TRUE(seen([](PackedWeight& w) { w.groups.mutable_data<std::uint8_t>()[9] ^= 1; }));
   EXPECT_TRUE(seen([](PackedWeight& w) { w.row_index.mutable_data<std::int32_t>()[1] -= 1; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(SparseLinear, PlantedFaults,
-                         ::testing::Values("int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"),
+                         ::testing::Values("int4-asym-g16-bsr", "int4-asym-g16-bsr-t16",
+                                           "lut4-row-g16-bsr"),
                          [](const auto& test) {
-                           return std::string(test.index == 0 ? "OfRows" : "OfTiles");
+                           const std::string scheme = test.param;
+                           return scheme.ends_with("-t16")      ? "OfTiles"
+                                  : scheme.starts_with("lut4-") ? "OfBooks"
+                                                                : "OfRows";
                          });
 
 // What is not finite in the inputs reaches the rows that keep a group of them, and no other.
 TEST(SparseLinear, ReadsOnlyWhatIsKept) {
   core::ThreadPool pool(1);
-  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16", "lut4-row-g16-bsr"}) {
     const PackedWeight weight = sparse_weight(scheme, {144, 11}, 0.5, 8);
     std::vector<float> x = testing::random_input(1, weight.k, 9);
     x[0] = std::numeric_limits<float>::infinity();
@@ -331,7 +425,8 @@ class SparseLayers : public ::testing::Test {
 };
 
 TEST_F(SparseLayers, RunSideBySideInEveryPrecision) {
-  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16"}) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16", "lut4-row-g16-bsr"}) {
     const auto exact = run_layer(ActivationPrecision::kFloat, scheme);
     const auto close_to = [&](const std::vector<float>& y, double bound) {
       double error = 0;
@@ -343,7 +438,8 @@ TEST_F(SparseLayers, RunSideBySideInEveryPrecision) {
       return std::sqrt(error / size) < bound;
     };
     EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt8, scheme), 0.01)) << scheme;
-    EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt16, scheme), 1e-4)) << scheme;
+    const double bound = scheme.starts_with("lut4") ? 0.005 : 1e-4;  // tables of INT8
+    EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt16, scheme), bound)) << scheme;
   }
 }
 

@@ -21,22 +21,26 @@
 ///             first quad (low half) and of the second one (high half); or a line for each quad
 ///
 /// Codes of up to 4 bits are nibbles, others bytes. Behind the last stream kReadBehind bytes of any
-/// value can be read.
+/// value can be read. Codes of a book have no zeros; before the masks stands what they stand for:
+///
+///   table     [16] int8, -127 to 127 (ops/int8_table.h): entry(code)
+///   unit      float32: a code stands for unit * entry(code)
 ///
 /// With a(k) the INT8 codes of the activations, every kernel computes for each kept piece p, from
-/// the first on, with l = p % 16,
+/// the first on, with l = p % 16 and w = code - zero, or entry(code),
 ///
-///   s[l] = fma(float(sum over the piece of (code - zero) * a), scale * a_scale, s[l])
+///   s[l] = fma(float(sum over the piece of w * a), scale * a_scale, s[l])
 ///
-/// and then u[i] = s[i] + s[i + 8], v[i] = u[i] + u[i + 4], y = (v[0] + v[2]) + (v[1] + v[3]).
-/// What is in the brackets is an exact integer below 2^20. So results are equal to the last bit on
-/// all instruction sets, batch sizes and thread counts.
+/// and then u[i] = s[i] + s[i + 8], v[i] = u[i] + u[i + 4], y = (v[0] + v[2]) + (v[1] + v[3]), with
+/// a book times its unit. What is in the brackets is an exact integer below 2^20. So results are
+/// equal to the last bit on all instruction sets, batch sizes and thread counts.
 namespace nibble::ops::cpu {
 
 inline constexpr int kSparseQuad = 4;     // weights
 inline constexpr int kSparseWindow = 16;  // pieces
 inline constexpr int kStreamBorder = 8;   // bytes
 inline constexpr int kReadBehind = 128;   // bytes
+inline constexpr int kTableBytes = 16;    // of a book, before its unit
 
 /// Weights of a piece.
 static constexpr int sparse_piece_of(int group) {
@@ -51,10 +55,11 @@ struct SparseWeight {
   const std::uint16_t* groups = nullptr;  // of each unit of tiles, which group it is
   const float* row_units = nullptr;       // [n], of scales of tiles that are bytes
   std::int64_t k = 0;
-  int rows = 1;         // of a stream: 1, or those of a tile
-  int group = 0;        // inputs: 8, 16, 32 or 64
-  int held_bits = 4;    // 4 or 8
-  int scale_bytes = 2;  // 2, or of tiles 1
+  int rows = 1;            // of a stream: 1, or those of a tile
+  int group = 0;           // inputs: 8, 16, 32 or 64
+  int held_bits = 4;       // 4 or 8
+  int scale_bytes = 2;     // 2, or of tiles 1
+  bool has_books = false;  // codes of rows are entries of the table of their stream
 };
 
 /// Activations by windows. Each has lines of 16 words, one for each piece: a line for each quad of

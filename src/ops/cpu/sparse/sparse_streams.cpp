@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "core/error.h"
 #include "formats/block_sparse.h"
 #include "formats/row_unit.h"
 #include "ops/cpu/sparse/stored_entries.h"
 #include "ops/cpu/sparse/tile_units.h"
+#include "ops/int8_table.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -25,7 +27,8 @@ class RowLayout {
       : weight_(weight),
         held_bits_(held_bits),
         group_(static_cast<int>(weight.scheme.scale.group)),
-        piece_(sparse_piece_of(group_)) {}
+        piece_(sparse_piece_of(group_)),
+        has_book_(formats::has_book(weight.scheme)) {}
 
   int piece() const { return piece_; }
   int shared() const { return group_ / piece_; }
@@ -33,11 +36,15 @@ class RowLayout {
     const std::int64_t pieces = weight_.k / piece_;
     return (pieces + kSparseWindow - 1) / kSparseWindow;
   }
-  std::int64_t mask_bytes() const { return 2 * windows(); }
+  /// Where parts of a stream stand.
+  std::int64_t masks() const {
+    return has_book_ ? kTableBytes + static_cast<std::int64_t>(sizeof(float)) : 0;
+  }
+  std::int64_t first_window() const { return masks() + 2 * windows(); }
   /// Of a window that keeps so many groups.
   std::int64_t zeros(std::int64_t groups) const { return 2 * groups; }
   std::int64_t codes(std::int64_t groups) const {
-    return zeros(groups) + (held_bits_ == 8 ? groups : (groups + 1) / 2);
+    return zeros(groups) + (has_book_ ? 0 : held_bits_ == 8 ? groups : (groups + 1) / 2);
   }
   std::int64_t bytes(std::int64_t groups) const {
     return codes(groups) + groups * group_ * held_bits_ / 8;
@@ -62,7 +69,7 @@ class RowLayout {
 
   /// Of a row's stream, in kStreamBorder bytes.
   std::int32_t length(std::int64_t row) const {
-    std::int64_t sum = mask_bytes();
+    std::int64_t sum = first_window();
     for_windows(row, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
       sum += bytes(end - begin);
     });
@@ -74,6 +81,7 @@ class RowLayout {
   int held_bits_;
   int group_;
   int piece_;
+  bool has_book_;
 };
 
 /// Sets a value that has byte `whole` of its own, or `half` (0 is the low one) of byte `shared`.
@@ -90,17 +98,25 @@ void set_held(std::uint8_t* to, int held_bits, std::int64_t whole, std::int64_t 
 class RowWriter {
  public:
   RowWriter(const PackedWeight& weight, const RowLayout& layout, int held_bits)
-      : weight_(weight), entries_(weight), layout_(layout), held_bits_(held_bits) {}
+      : weight_(weight), entries_(weight), layout_(layout), held_bits_(held_bits) {
+    if (formats::has_book(weight.scheme) && weight.scheme.code.book != formats::Book::kPerRow) {
+      table_ = int8_table(formats::book_of(weight, 0));
+    }
+  }
 
   /// `stream` is zero before.
   void write(std::int64_t row, std::uint8_t* stream) const {
-    std::uint8_t* to = stream + layout_.mask_bytes();
+    if (formats::has_book(weight_.scheme)) {
+      write_table(table_ ? *table_ : int8_table(formats::book_of(weight_, row)), stream);
+    }
+    std::uint8_t* const masks = stream + layout_.masks();
+    std::uint8_t* to = stream + layout_.first_window();
     layout_.for_windows(row, [&](std::int64_t window, std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t first = formats::stored_group(weight_, at) * layout_.shared();
         for (std::int64_t piece = first; piece < first + layout_.shared(); ++piece) {
           const std::int64_t lane = piece % kSparseWindow;
-          stream[2 * window + lane / 8] |= static_cast<std::uint8_t>(1 << lane % 8);
+          masks[2 * window + lane / 8] |= static_cast<std::uint8_t>(1 << lane % 8);
         }
         write_group(row, at, at - begin, end - begin, to);
       }
@@ -109,13 +125,20 @@ class RowWriter {
   }
 
  private:
+  static void write_table(const Int8Table& table, std::uint8_t* stream) {
+    static_assert(sizeof(table.entries) == kTableBytes);
+    std::memcpy(stream, table.entries.data(), kTableBytes);
+    std::memcpy(stream + kTableBytes, &table.unit, sizeof(table.unit));
+  }
   /// Stored group `at`, entry `entry` of `count` that a window keeps.
   void write_group(std::int64_t row, std::int64_t at, std::int64_t entry, std::int64_t count,
                    std::uint8_t* window) const {
     const core::Fp16 scale = formats::stored_scale(weight_, at, row);
     std::memcpy(window + 2 * entry, &scale, sizeof(scale));
-    set_held(window + layout_.zeros(count), held_bits_, entry, entry / 2, entry % 2,
-             entries_.zero(at));
+    if (!formats::has_book(weight_.scheme)) {
+      set_held(window + layout_.zeros(count), held_bits_, entry, entry / 2, entry % 2,
+               entries_.zero(at));
+    }
     const int piece = layout_.piece();
     const std::int64_t line = kSparseQuad * count * layout_.shared();  // bytes
     for (std::int64_t i = 0; i < weight_.scheme.scale.group; ++i) {
@@ -131,6 +154,7 @@ class RowWriter {
   StoredEntries entries_;
   const RowLayout& layout_;
   int held_bits_;
+  std::optional<Int8Table> table_;  // of all rows; none: they have no book, or each its own
 };
 
 /// Writes units of tiles.
@@ -184,6 +208,7 @@ SparseStreams SparseStreams::pack(const PackedWeight& weight, core::ThreadPool& 
   streams.rows_ = static_cast<int>(formats::pattern_rows(scheme));
   streams.group_ = static_cast<int>(scheme.scale.group);
   streams.held_bits_ = held_bits_of(scheme.code.bits);
+  streams.has_books_ = formats::has_book(scheme);
   if (formats::has_tile_pattern(scheme) && scheme.scale.type == formats::ScaleType::kUnits) {
     streams.scale_bytes_ = 1;
     for (const std::uint8_t unit : weight.units.data<std::uint8_t>()) {
@@ -244,7 +269,8 @@ SparseWeight SparseStreams::view() const {
           rows_,
           group_,
           held_bits_,
-          scale_bytes_};
+          scale_bytes_,
+          has_books_};
 }
 
 }  // namespace nibble::ops::cpu

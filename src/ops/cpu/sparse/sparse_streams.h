@@ -42,6 +42,7 @@ class SparseStreams {
   int group_ = 0;
   int held_bits_ = 4;
   int scale_bytes_ = 2;
+  bool has_books_ = false;
   std::vector<float> row_units_;
   std::vector<std::int32_t> first_;
   std::vector<std::uint16_t> groups_;  // of each unit of tiles

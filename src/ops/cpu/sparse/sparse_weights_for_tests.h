@@ -21,8 +21,8 @@ inline KeptShare mixed_share(double share = 0.5, std::int64_t empty = 0) {
   return [=](std::int64_t row) { return row % 5 == 4 ? 1.0 : row % 3 == empty ? 0.0 : share; };
 }
 
-/// Block-sparse rows with random codes, scales and zeros. Of rows that keep the same groups the
-/// first says which.
+/// Block-sparse rows with random codes, scales, zeros and books. Of rows that keep the same groups
+/// the first says which.
 inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t n, std::int64_t k,
                                            std::uint64_t seed,
                                            const KeptShare& share = mixed_share()) {
@@ -37,13 +37,20 @@ inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t
     }
     std::vector<std::uint8_t> codes = random_codes(scheme, k, random);
     for (std::int64_t g = 0; g < k / group; ++g) {
-      const auto parameters = random_parameters(scheme, row, random, builder);
-      builder.set_group(row, g, parameters);
-      if (!kept[static_cast<std::size_t>(g)]) {
+      auto parameters = random_parameters(scheme, row, random, builder);
+      const bool is_kept = kept[static_cast<std::size_t>(g)];
+      if (!is_kept && formats::has_book(scheme)) {
+        parameters.scale = 0;
+      } else if (!is_kept) {
         std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
       }
+      builder.set_group(row, g, parameters);
     }
     builder.set_codes(row, codes);
+    if (scheme.code.book == formats::Book::kPerRow ||
+        (scheme.code.book == formats::Book::kPerMatrix && row == 0)) {
+      builder.set_book(row, random_book(scheme, random));
+    }
   }
   return builder.finish();
 }

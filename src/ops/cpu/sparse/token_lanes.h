@@ -14,7 +14,7 @@ inline constexpr int kSparseLanes = 16;
 
 /// Tokens side by side. Codes stand as bytes a + 128, so that they meet weights with a sign:
 ///
-///   sum of (code - zero) * a  =  sum of (code - zero) * (a + 128)  -  128 * sum of (code - zero)
+///   sum of w * a  =  sum of w * (a + 128)  -  128 * sum of w      w = code - zero, or entry(code)
 struct SparseLanes {
   const std::uint8_t* codes = nullptr;  // [k / 4, kSparseLanes, 4], on borders of 64 bytes
   const float* scales = nullptr;        // [k / group, kSparseLanes], likewise

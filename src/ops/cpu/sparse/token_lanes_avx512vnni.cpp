@@ -24,16 +24,18 @@ using Sums = float[kRowsTogether][kSparseWindow][kSparseLanes];  // of a block o
 using Results = float[kRowsWritten][kTokensTogether];
 constexpr int kMostPieces = (kBlockWindows + 1) * kSparseWindow;  // one more may be written
 
-/// Pieces of nibbles that a row keeps, widened, one behind the other. Less their zero, bytes would
-/// not fit 8 bits.
+/// Pieces of nibbles that a row keeps, as weights with a sign, one behind the other. Less their
+/// zero, codes of 8 bits would not fit 8 bits.
 template <class Form>
 class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() writes what is read
  public:
   /// Those of windows [begin, end), where the stream is.
   NIBBLE_INLINE void read(RowStream<Form>& stream, std::int64_t begin, std::int64_t end) {
     count_ = 0;
+    const __m512i table =
+        Form::kHasBook ? _mm512_broadcast_i32x4(load_16(stream.table())) : _mm512_setzero_si512();
     for (std::int64_t number = begin; number < end; ++number) {
-      add(stream.next(), number);
+      add(stream.next(), table, number);
     }
   }
 
@@ -67,18 +69,27 @@ class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() wr
   }
 
  private:
-  NIBBLE_INLINE void add(const Window<Form>& window, std::int64_t number) {
-    static_assert(Form::kHeldBits == 4);
+  /// The zero of each piece, four times.
+  static NIBBLE_INLINE __m512i zeros_of(const Window<Form>& window) {
     const __m512i each_four_times = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-    const __m512i zeros = _mm512_shuffle_epi8(
+    return _mm512_shuffle_epi8(
         Vectors512::repeat<Form::kShared>(_mm512_cvtepu8_epi32(window.zero_bytes())),
         each_four_times);
+  }
+
+  /// `table`: the entries of the row's book, with their sign.
+  NIBBLE_INLINE void add(const Window<Form>& window, __m512i table, std::int64_t number) {
+    static_assert(Form::kHeldBits == 4);
+    const __m512i zeros = Form::kHasBook ? _mm512_setzero_si512() : zeros_of(window);
+    const auto weights_of = [&](__m512i codes) {
+      return Form::kHasBook ? Vectors512::entries(table, codes) : _mm512_sub_epi8(codes, zeros);
+    };
     __m512i sums = _mm512_setzero_si512();
 #pragma GCC unroll 2
     for (int line = 0; line < Form::kLines; ++line) {
       const __m512i both = Vectors512::load(window.codes() + line * window.line_bytes());
-      const __m512i low = _mm512_sub_epi8(Vectors512::low_nibbles(both), zeros);
-      const __m512i high = _mm512_sub_epi8(Vectors512::high_nibbles(both), zeros);
+      const __m512i low = weights_of(Vectors512::low_nibbles(both));
+      const __m512i high = weights_of(Vectors512::high_nibbles(both));
       _mm512_storeu_si512(quads_[2 * line] + count_, low);
       _mm512_storeu_si512(quads_[2 * line + 1] + count_, high);
       sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), low);
@@ -97,20 +108,21 @@ class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() wr
   }
 
   int count_ = 0;
-  std::int32_t quads_[Form::kQuads][kMostPieces];  // code - zero, four bytes each
+  std::int32_t quads_[Form::kQuads][kMostPieces];  // weights, four bytes each
   std::int32_t starts_[kMostPieces];               // -128 * the sum of the weights
   float scales_[kMostPieces];
   std::int32_t pieces_[kMostPieces];  // which of the row's
 };
 
-/// The sums of one row for 16 tokens, of each lane of sparse_rows.h.
-NIBBLE_INLINE __m512 sum_of(const float (&sums)[kSparseWindow][kSparseLanes]) {
+/// What one row gives for 16 tokens, of the sums of each lane of sparse_rows.h.
+NIBBLE_INLINE __m512 sum_of(const float (&sums)[kSparseWindow][kSparseLanes], float unit) {
   const auto half = [&](int i) {
     return _mm512_add_ps(_mm512_load_ps(sums[i]), _mm512_load_ps(sums[i + 8]));
   };
   const auto quarter = [&](int i) { return _mm512_add_ps(half(i), half(i + 4)); };
-  return _mm512_add_ps(_mm512_add_ps(quarter(0), quarter(2)),
-                       _mm512_add_ps(quarter(1), quarter(3)));
+  const __m512 sum =
+      _mm512_add_ps(_mm512_add_ps(quarter(0), quarter(2)), _mm512_add_ps(quarter(1), quarter(3)));
+  return _mm512_mul_ps(sum, _mm512_set1_ps(unit));
 }
 
 /// Some rows of weights.
@@ -148,7 +160,8 @@ void run_some_rows(const SparseWeight& w, std::span<const SparseLanes> x, const 
   }
   for (std::size_t block = 0; block < x.size(); ++block) {
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      _mm512_store_ps(y[i] + block * kSparseLanes, sum_of(sums[block][i]));
+      const float unit = Form::kHasBook ? streams[i]->unit() : 1.0f;
+      _mm512_store_ps(y[i] + block * kSparseLanes, sum_of(sums[block][i], unit));
     }
   }
 }
@@ -183,7 +196,7 @@ void run_rows_of(const SparseWeight& w, std::span<const SparseLanes> x, std::int
 
 void run_token_lanes_avx512vnni(const SparseWeight& w, std::span<const SparseLanes> x,
                                 std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
-  with_row_form<4>(w, [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
+  with_nibble_form(w, [&](auto form) { run_rows_of<decltype(form)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace nibble::ops::cpu

@@ -6,7 +6,8 @@
 
 /// Vectors for the loops over streams and tiles (row_streams.h, unit_tiles.h): two of 8 lanes of 32
 /// bits. Two products of nibbles fit in 16 bits: 2 x 15 x 127 = 3810. Codes of 8 bits are widened
-/// first, those of even inputs and of odd ones apart. Needs AVX2, FMA and F16C.
+/// first, those of even inputs and of odd ones apart. Entries of books keep their sign, which moves
+/// to the weight from the activation: 2 x 127 x 128 = 32512 fits, too. Needs AVX2, FMA and F16C.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -52,6 +53,18 @@ struct Vectors256 {
     const Int odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(a, 8));
     sum = _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
   }
+  /// A book's entries for entries(), which gives those of codes.
+  static NIBBLE_INLINE Int table(const std::uint8_t* p) {
+    return _mm256_broadcastsi128_si256(load_16(p));
+  }
+  static NIBBLE_INLINE Int entries(Int table, Int codes) {
+    return _mm256_shuffle_epi8(table, codes);
+  }
+  static NIBBLE_INLINE void add_entry_product(Int& sum, Int w, Int a) {
+    const Int pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(w, a));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  static NIBBLE_INLINE Int without_entry_zero(Int sum, Int) { return sum; }
   static NIBBLE_INLINE Int words(__m128i bytes, int v) {
     return _mm256_cvtepu8_epi32(v == 0 ? bytes : _mm_unpackhi_epi64(bytes, bytes));
   }

@@ -5,7 +5,8 @@
 #include "ops/cpu/sparse/vector_loads.h"
 
 /// Vectors for the loops over streams and tiles (row_streams.h, unit_tiles.h): 16 lanes of 32 bits.
-/// vpdpbusd adds four products of bytes in 32 bits. Needs AVX512 F, BW, DQ, VL and VNNI.
+/// vpdpbusd adds four products of bytes in 32 bits, of which one has no sign: entries of books are
+/// 128 higher. Needs AVX512 F, BW, DQ, VL and VNNI.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -26,6 +27,19 @@ struct Vectors512 {
   template <int HeldBits>
   static NIBBLE_INLINE void add_product(Int& sum, Int w, Int a) {
     sum = _mm512_dpbusd_epi32(sum, w, a);
+  }
+  /// A book's entries for entries(), which gives those of codes, 128 higher.
+  static NIBBLE_INLINE Int table(const std::uint8_t* p) {
+    return _mm512_xor_si512(_mm512_broadcast_i32x4(load_16(p)), _mm512_set1_epi8(-128));
+  }
+  static NIBBLE_INLINE Int entries(Int table, Int codes) {
+    return _mm512_shuffle_epi8(table, codes);
+  }
+  static NIBBLE_INLINE void add_entry_product(Int& sum, Int w, Int a) {
+    sum = _mm512_dpbusd_epi32(sum, w, a);
+  }
+  static NIBBLE_INLINE Int without_entry_zero(Int sum, Int sums_of_codes) {
+    return _mm512_sub_epi32(sum, _mm512_slli_epi32(sums_of_codes, 7));
   }
   static NIBBLE_INLINE Int words(__m128i bytes, int) { return _mm512_cvtepu8_epi32(bytes); }
   static NIBBLE_INLINE Int subtract(Int sum, Int zero, Int a) {

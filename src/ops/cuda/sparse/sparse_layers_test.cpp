@@ -1,5 +1,8 @@
 #include <cmath>
 #include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "core/threads.h"
 #include "device/cuda/check.h"
@@ -187,19 +190,23 @@ TEST_F(SparseCudaLayers, OfManyTokensComeNearInEveryPart) {
 }
 
 TEST_F(SparseCudaLayers, WithoutAKernelAreRefused) {
-  CudaOps ops({});
-  UnitPacker packer(pool_);
-  LinearSet set;
-  set.id = 0;
-  set.parts.push_back({"layer", sparse_weight("int8-asym-g16-bsr", 4, 64, 1), {}});
-  try {
-    ops.prepare(set, packer);
-    ADD_FAILURE() << "was taken";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
-    EXPECT_STREQ(error.what(),
-                 "layer layer: int8-asym-g16-bsr on a GPU: codes of 8 bits; it takes up to 4; use "
-                 "--device cpu");
+  const std::pair<const char*, const char*> refused[] = {
+      {"int8-asym-g16-bsr", "codes of 8 bits; it takes up to 4"},
+      {"lut4-row-g16-bsr", "codes are entries of a book; it takes integers of up to 4 bits"}};
+  for (const auto& [scheme, reason] : refused) {
+    CudaOps ops({});
+    UnitPacker packer(pool_);
+    LinearSet set;
+    set.id = 0;
+    set.parts.push_back({"layer", sparse_weight(scheme, 4, 64, 1), {}});
+    try {
+      ops.prepare(set, packer);
+      ADD_FAILURE() << scheme << " was taken";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+      EXPECT_EQ(error.what(),
+                fmt::format("layer layer: {} on a GPU: {}; use --device cpu", scheme, reason));
+    }
   }
 }
 

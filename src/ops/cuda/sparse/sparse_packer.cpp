@@ -249,6 +249,10 @@ Refusal sparse_layout_refusal(const formats::Scheme& scheme, std::int64_t k) {
   if (!formats::has_codes(scheme)) {
     return Reason("weights are floats; it takes codes of up to {} bits", std::int64_t{kMostBits});
   }
+  if (!formats::is_integer(scheme)) {
+    return Reason("codes are {}; it takes integers of up to {} bits", scheme.code.type->name,
+                  std::int64_t{kMostBits});
+  }
   if (scheme.code.bits > kMostBits) {
     return Reason("codes of {} bits; it takes up to {}", std::int64_t{scheme.code.bits},
                   std::int64_t{kMostBits});

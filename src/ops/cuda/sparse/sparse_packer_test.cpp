@@ -252,11 +252,15 @@ TEST(SparsePacker, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal("int4-asym-g16-bsr", 32768), "");
   EXPECT_EQ(refusal("int4-asym-g16-bsr", 32784), "rows of 32784 inputs; it takes up to 32768");
   EXPECT_EQ(refusal("int8-asym-g16-bsr", 64), "codes of 8 bits; it takes up to 4");
+  EXPECT_EQ(refusal("lut4-row-g16-bsr", 64),
+            "codes are entries of a book; it takes integers of up to 4 bits");
   EXPECT_EQ(refusal("int4-asym-g8-bsr", 64), "groups of 8 inputs; it takes 16, 32 and 64");
   EXPECT_EQ(refusal("int4-asym-g16", 64), "weights are no block-sparse rows");
   EXPECT_EQ(refusal("f16-g16-bsr", 64), "weights are floats; it takes codes of up to 4 bits");
-  const std::vector<PackedWeight> weights = {sparse_weight("int8-asym-g16-bsr", 4, 64, 1)};
-  EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
+  for (const char* const scheme : {"int8-asym-g16-bsr", "lut4-row-g16-bsr"}) {
+    const std::vector<PackedWeight> weights = {sparse_weight(scheme, 4, 64, 1)};
+    EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
+  }
   const std::vector<PackedWeight> known = {sparse_weight("int4-asym-g16-bsr", 4, 64, 1)};
   for (const SparsePlan& plan : {SparsePlan{0, 4}, {kMostSparseBlocks + 1, 4}, {2, 3}, {2, 64}}) {
     EXPECT_THROW(pack_sparse(unit_rows(known, false), plan, pool), core::Error);
