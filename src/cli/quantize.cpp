@@ -123,7 +123,7 @@ class Quantize final : public ModelCommand {
   void hint_at_tuning(const models::Model& result) const {
     const auto& schemes = result.compression.schemes;
     const bool is_trainable = std::any_of(schemes.begin(), schemes.end(), [](const auto& layer) {
-      return formats::is_block_sparse(layer.second) && formats::has_codes(layer.second);
+      return formats::is_block_sparse(layer.second) && formats::is_integer(layer.second);
     });
     if (is_trainable && !common_.quiet && !common_.json) {
       const std::vector<std::string> words = {"nibble",

@@ -1,9 +1,26 @@
 #include "compress/any4/any4_pass.h"
 
+#include <algorithm>
+
 #include "compress/any4/learned_books.h"
 
 namespace nibble::compress {
 namespace {
+
+// Whether pruned weights stand among kept ones, so that their codes must stand for 0. Groups that
+// are pruned as a whole are not stored.
+bool needs_zero(const LayerWork& layer) {
+  if (!formats::is_block_sparse(layer.scheme)) {
+    return !layer.kept.empty();
+  }
+  const std::int64_t group = layer.scheme.scale.group;
+  for (auto first = layer.kept.begin(); first != layer.kept.end(); first += group) {
+    if (std::any_of(first, first + group, [&](std::uint8_t kept) { return kept != *first; })) {
+      return true;
+    }
+  }
+  return false;
+}
 
 class Any4Pass final : public Pass {
  public:
@@ -41,7 +58,7 @@ class Any4Pass final : public Pass {
         continue;
       }
       BookOptions options = options_;
-      options.exact_zero = !layer.kept.empty();
+      options.exact_zero = needs_zero(layer);
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
                                      mean_squares, options, backend);
       round_scales(*layer.parameters, layer.scheme, layer.k());

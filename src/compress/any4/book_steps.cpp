@@ -48,7 +48,9 @@ class CpuBookSteps final : public BookSteps {
         points.clear();
         for_each_point(problem_, groups_, rows[index(i)],
                        [&](const WeightedPoint& point) { points.push_back(point); });
-        const auto book = book_values(kmeans.centres(points, static_cast<int>(book_size_)));
+        const auto book =
+            book_values(points.empty() ? std::vector<double>(index(book_size_))
+                                       : kmeans.centres(points, static_cast<int>(book_size_)));
         std::copy(book.begin(), book.end(), books.begin() + i * book_size_);
       }
     });
@@ -92,11 +94,13 @@ class CpuBookSteps final : public BookSteps {
                       "row {} of the weight holds {}; quantization needs finite weights", row, w);
         extreme = std::abs(w) > std::abs(extreme) ? w : extreme;
       }
-      row_groups(row)[index(g)].scale = formats::round_scale(extreme);
+      const bool pruned = extreme == 0 && formats::is_block_sparse(problem_.scheme);
+      row_groups(row)[index(g)].scale = pruned ? 0.0f : formats::round_scale(extreme);
     }
   }
 
-  // use(search, format, weights, importance, group) for each group of each row, added up by row.
+  // use(search, format, weights, importance, group) for each group of each row that is not pruned,
+  // added up by row.
   template <typename Use>
   std::vector<double> sum_rows(std::span<const std::int64_t> rows, std::span<const float> books,
                                int steps, Use use) {
@@ -109,6 +113,9 @@ class CpuBookSteps final : public BookSteps {
             problem_.scheme, books.subspan(shared ? 0 : index(i * book_size_), index(book_size_)));
         const std::int64_t row = rows[index(i)];
         for (std::int64_t g = 0; g < groups_of_row_; ++g) {
+          if (row_groups(row)[index(g)].scale == 0) {
+            continue;
+          }
           const GroupRange range = group_range(problem_.scheme, problem_.k, g);
           sums[index(i)] +=
               use(search, *format, row_weights(row).subspan(index(range.begin), index(range.width)),
@@ -141,7 +148,8 @@ std::unique_ptr<BookSteps> make_book_steps(const BookProblem& problem, const Bac
 }
 
 bool books_run_on_gpu(const formats::Scheme& scheme) {
-  return scheme.code.book == formats::Book::kPerRow && has_gpu_coder(scheme);
+  return scheme.code.book == formats::Book::kPerRow && has_gpu_coder(scheme) &&
+         !formats::is_block_sparse(scheme);
 }
 
 }  // namespace nibble::compress

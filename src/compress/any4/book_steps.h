@@ -36,8 +36,9 @@ class BookSteps {
  public:
   virtual ~BookSteps() = default;
 
-  /// With the scale of a group its element of largest magnitude becomes 1. Throws kInvalidModel for
-  /// weights that are not finite.
+  /// With the scale of a group its element of largest magnitude becomes 1. Of block-sparse rows
+  /// groups of zeros, which are pruned, get the scale 0, which stays, and count nowhere. Throws
+  /// kInvalidModel for weights that are not finite.
   virtual void fit_largest() = 0;
 
   /// The books of rows: exact weighted k-means of their scaled weights (kmeans.h).

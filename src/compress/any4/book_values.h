@@ -11,7 +11,8 @@
 
 namespace nibble::compress {
 
-/// Calls use(point) for the scaled weights of a row, each counting as `problem` says.
+/// Calls use(point) for the scaled weights of a row, each counting as `problem` says. Those of
+/// groups with the scale 0, which are pruned, are no points.
 template <typename Use>
 void for_each_point(const BookProblem& problem, std::span<const formats::GroupParameters> groups,
                     std::int64_t row, Use use) {
@@ -19,6 +20,9 @@ void for_each_point(const BookProblem& problem, std::span<const formats::GroupPa
   const std::int64_t width = formats::group_size(problem.scheme, problem.k);
   for (std::int64_t j = 0; j < problem.k; ++j) {
     const double scale = groups[static_cast<std::size_t>(row * of_row + j / width)].scale;
+    if (scale == 0) {
+      continue;
+    }
     const double importance = problem.mean_squares[static_cast<std::size_t>(j)];
     const double weight = problem.kind == BookWeights::kExact
                               ? importance * scale * scale

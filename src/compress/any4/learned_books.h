@@ -21,7 +21,8 @@ struct BookOptions {
 /// 8 or 4) for each row (Book::kPerRow) or for the matrix (kPerMatrix). The scale of a group starts
 /// as its element of largest magnitude, with its sign. The book is the exact weighted k-means of
 /// the scaled weights. Then scales and book follow one another; each step is kept only where it
-/// loses less. weights [n, k]; mean_squares [k].
+/// loses less. Of block-sparse rows groups of zeros get the scale 0, so that they are not stored,
+/// and books are learned of the others alone. weights [n, k]; mean_squares [k].
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const formats::Scheme& scheme, std::span<const float> mean_squares,
                        const BookOptions& options, const Backend& backend);

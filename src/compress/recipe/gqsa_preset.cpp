@@ -12,14 +12,23 @@ using formats::Scheme;
 constexpr int kDefaultGroup = 16;
 constexpr int kLeastShare = 1;  // percent
 constexpr int kMostShare = 95;
+constexpr int kLeastBookBits = 2;
+constexpr int kMostBookBits = 4;
 
-// The scheme of "w4a8g32s40" or "f16s40", of which "s40" is left; without pattern.
+// The scheme of "w4a8g32s40", "any4s40" or "f16s40", of which "s40" is left; without pattern.
 std::optional<Scheme> take_sparse_scheme(std::string_view& rest) {
   Scheme scheme;
   if (take(rest, "w")) {
     scheme.code = {.type = &formats::kIntegerCodes, .bits = take_number(rest).value_or(0)};
     scheme.scale.type = formats::ScaleType::kF16;
     scheme.zero = formats::Zero::kInteger;
+  } else if (take(rest, "any")) {
+    const int bits = take_number(rest).value_or(0);
+    if (bits < kLeastBookBits || bits > kMostBookBits) {
+      return std::nullopt;
+    }
+    scheme.code = {.type = &formats::kBookCodes, .bits = bits, .book = formats::Book::kPerRow};
+    scheme.scale.type = formats::ScaleType::kF16;
   } else if (take(rest, "f16")) {
     scheme.code.dense = core::DType::kF16;
   } else {
@@ -51,15 +60,18 @@ std::optional<Recipe> gqsa_preset(std::string_view name) {
     scheme->scale.type = formats::ScaleType::kUnits;
   }
   const bool has_codes = formats::has_codes(*scheme);
-  if (has_codes && !formats::problem_of(*scheme).empty()) {
+  if (formats::is_integer(*scheme) && !formats::problem_of(*scheme).empty()) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
-  recipe.steps = {{"gqsa", Json{{"sparsity", share / 100.0}}},
-                  {has_codes ? "gptq" : "rtn", Json::object()}};
+  recipe.steps = {{"gqsa", Json{{"sparsity", share / 100.0}}}};
   if (of_matrix) {
     (*recipe.steps.front().options)["balance"] = "matrix";
   }
+  if (formats::has_learned_book(*scheme)) {
+    recipe.steps.push_back({"any4", Json::object()});
+  }
+  recipe.steps.push_back({has_codes ? "gptq" : "rtn", Json::object()});
   if (refines) {
     recipe.steps.push_back({"refine", Json::object()});
   }
