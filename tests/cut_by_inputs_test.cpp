@@ -135,8 +135,9 @@ class CutFormats : public testing::Test {
 };
 
 TEST_F(CutFormats, HoldPartsThatAddUp) {
-  for (const char* recipe : {"rtn-w4g128", "nf4g32", "nvfp4", "fp8", "gqsa-w4s50", "gqsa-f16s50",
-                             R"({"scheme": "int8-sym-row-a8", "passes": ["rtn"]})"}) {
+  for (const char* recipe :
+       {"rtn-w4g128", "nf4g32", "nvfp4", "fp8", "gqsa-w4s50", "gqsa-f16s50", "gqsa-any4s50",
+        R"({"scheme": "int8-sym-row-a8", "passes": ["rtn"]})"}) {
     expect_parts_of(compress(recipe), 2);
   }
 }

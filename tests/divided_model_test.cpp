@@ -123,11 +123,13 @@ TEST_F(DividedModel, GivesTheLogitsOfOneRankInEveryFormat) {
   for (const char* recipe :
        {R"({"scheme": "int4-asym-g16", "passes": ["rtn"], "output": "int8-sym-g32"})",
         R"({"scheme": "int8-sym-tensor-a8", "passes": ["rtn"]})", "w8a8", "llm-int8", "fp8",
-        "gqsa-w4s50", "gqsa-f16s50", "fp8-w8a8", "nf4g32", "nvfp4", "atom-w4a4", "quarot-w4a4",
+        "gqsa-w4s50", "gqsa-f16s50", "gqsa-any4s50", "fp8-w8a8", "nf4g32", "nvfp4", "atom-w4a4",
+        "quarot-w4a4",
         R"({"scheme": "mxfp4", "passes": ["rtn"],
             "layers": [{"match": "*.down_proj", "scheme": "int8-sym-row-a8o"}]})",
         R"({"scheme": "lut4-row-g16", "passes": ["any4", "rtn"]})",
-        R"({"scheme": "lut3-matrix-g32", "passes": ["any4", "rtn"]})"}) {
+        R"({"scheme": "lut3-matrix-g32", "passes": ["any4", "rtn"]})",
+        R"({"scheme": "lut3-matrix-g16-bsr", "passes": ["gqsa", "any4", "gptq"]})"}) {
     SCOPED_TRACE(recipe);
     expect_same_bits(compress("llama", recipe), {2, 4});
   }

@@ -36,8 +36,10 @@ std::string line_of(const eval::ActivationProfile& profile, std::size_t outliers
 }
 
 report::Table codes_table(const LayerView& view) {
-  const double weights =
-      static_cast<double>(view.layer->weight.n) * static_cast<double>(view.layer->weight.k);
+  double weights = 0;
+  for (const eval::CodeUse& use : view.weights.codes) {
+    weights += static_cast<double>(use.count);
+  }
   report::Table table{{"code", "value / scale", "weights", "share"}, {}};
   for (const eval::CodeUse& use : view.weights.codes) {
     table.rows.push_back({fmt::format("{}", use.code), fmt::format("{:.4f}", use.value),

@@ -89,6 +89,22 @@ TEST(WeightProfile, BooksAndDenseWeights) {
   EXPECT_EQ(dense.histogram.counts()[64 + 48], 1);  // 3
 }
 
+// What pruned groups would decode with counts nowhere.
+TEST(WeightProfile, LeavesOutGroupsThatAreNotStored) {
+  formats::PackedWeightBuilder builder(formats::parse_scheme("lut2-matrix-g8-bsr"), 1, 24);
+  builder.set_book(0, std::vector<float>{-1, 0.5f, 1, 2});
+  builder.set_group(0, 1, {2.0f, 0});
+  std::vector<std::uint8_t> codes(24, 1);
+  codes[9] = 3;
+  builder.set_codes(0, codes);
+  const WeightProfile profile = profile_weights(builder.finish());
+  EXPECT_EQ(profile.codes[0].count, 0);
+  EXPECT_EQ(profile.codes[1].count, 7);
+  EXPECT_EQ(profile.codes[1].value, 0.5);
+  EXPECT_EQ(profile.codes[3].count, 1);
+  EXPECT_NEAR(profile.code_entropy, 0.5436, 1e-4);  // shares 7/8, 1/8
+}
+
 // The 8-bit values of trellis codes are no codes that are counted.
 TEST(WeightProfile, TrellisCodesHaveValuesAlone) {
   const std::vector<std::uint8_t> bytes(32 * 32 / 8 * 4, 0x5a);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/block_sparse.h"
 #include "formats/runs.h"
 
 namespace nibble::eval {
@@ -17,6 +18,21 @@ double entropy_of(const std::vector<CodeUse>& codes, double total) {
     entropy -= share > 0 ? share * std::log2(share) : 0;
   }
   return entropy;
+}
+
+// Which weights of a row have a code.
+std::vector<bool> stored_weights(const PackedWeight& weight, std::int64_t row) {
+  std::vector<bool> stored(static_cast<std::size_t>(weight.k),
+                           !formats::is_block_sparse(weight.scheme));
+  if (!formats::is_block_sparse(weight.scheme)) {
+    return stored;
+  }
+  const std::int64_t group = weight.scheme.scale.group;
+  const auto [begin, end] = formats::stored_groups_of(weight, row);
+  for (std::int64_t at = begin; at < end; ++at) {
+    std::fill_n(stored.begin() + formats::stored_group(weight, at) * group, group, true);
+  }
+  return stored;
 }
 
 // Of the values alone: weights that are coded many together have no codes of their own.
@@ -43,10 +59,16 @@ WeightProfile profile_weights(const PackedWeight& whole) {
   profile.codes.resize(std::size_t{1} << weight.scheme.code.bits);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
   std::vector<float> values(codes.size());
+  std::int64_t count = 0;
   for (std::int64_t i = 0; i < weight.n; ++i) {
     formats::unpack_codes(weight, i, codes);
     formats::decode_unscaled(weight, i, values);
+    const std::vector<bool> stored = stored_weights(weight, i);
     for (std::size_t j = 0; j < codes.size(); ++j) {
+      if (!stored[j]) {
+        continue;
+      }
+      ++count;
       profile.histogram.add(values[j]);
       CodeUse& use = profile.codes[codes[j]];
       ++use.count;
@@ -58,8 +80,7 @@ WeightProfile profile_weights(const PackedWeight& whole) {
     use.code = static_cast<int>(code);
     use.value /= static_cast<double>(std::max<std::int64_t>(1, use.count));
   }
-  profile.code_entropy =
-      entropy_of(profile.codes, static_cast<double>(weight.n) * static_cast<double>(weight.k));
+  profile.code_entropy = entropy_of(profile.codes, static_cast<double>(count));
   return profile;
 }
 

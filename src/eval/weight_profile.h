@@ -16,7 +16,8 @@ struct CodeUse {
   std::int64_t count = 0;
 };
 
-/// What the weights of a layer look like.
+/// What the weights of a layer look like; where they have codes without those of groups that are
+/// not stored.
 struct WeightProfile {
   GrowingHistogram histogram;  // of the values; of value / scale of the group where there are codes
   std::vector<CodeUse> codes;  // every code in order, used or not; empty for dense weights

@@ -1,11 +1,15 @@
 #include "compress/any4/learned_books.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "compress/block/layer_for_tests.h"
 #include "compress/gptq/gptq.h"
 #include "compress/refine/refine.h"
 #include "compress/search/group_search.h"
+#include "formats/block_sparse.h"
 
 namespace nibble::compress {
 namespace {
@@ -126,6 +130,63 @@ TEST(LearnedBooks, ExactWeightsBeatFirstPowers) {
   const BookOptions exact{BookWeights::kExact, 0, 1};
   EXPECT_LT(diagonal_loss(w, any4(w, "lut4-row-g64", energies, exact), energies),
             diagonal_loss(w, any4(w, "lut4-row-g64", energies, root), energies));
+}
+
+// Half of the groups of most rows are pruned; row 3 is empty. What is learned of a row is what is
+// learned of a row that has only its kept groups.
+TEST(LearnedBooks, OfBlockSparseRowsAreThoseOfTheKeptGroups) {
+  constexpr std::int64_t kGroup = 16;
+  constexpr std::int64_t kGroups = kInputs / kGroup;
+  const auto is_kept = [](std::int64_t row, std::int64_t g) {
+    return row != 3 && (row == 5 || (row + g) % 2 == 0);
+  };
+  auto w = core::normal_values(kOutputs * kInputs, 12);
+  for (std::int64_t at = 0; at < std::ssize(w); ++at) {
+    w[static_cast<std::size_t>(at)] *= is_kept(at / kInputs, at % kInputs / kGroup) ? 1.0f : 0.0f;
+  }
+  const auto energies = uneven_energies();
+  core::ThreadPool pool(2);
+  const Backend backend(pool);
+  const auto learned = [&](const char* scheme, std::span<const float> weights, std::int64_t n,
+                           std::span<const float> mean_squares) {
+    return learn_books(weights, n, std::ssize(mean_squares), formats::parse_scheme(scheme),
+                       mean_squares, {}, backend);
+  };
+  for (const auto& [scheme, dense] : {std::pair{"lut4-row-g16-bsr", "lut4-row-g16"},
+                                      {"lut3-matrix-g16-bsr", "lut3-matrix-g16"}}) {
+    const Parameters parameters = learned(scheme, w, kOutputs, energies);
+    for (std::int64_t at = 0; at < kOutputs * kGroups; ++at) {
+      EXPECT_EQ(parameters.groups[static_cast<std::size_t>(at)].scale != 0,
+                is_kept(at / kGroups, at % kGroups))
+          << scheme << " " << at;
+    }
+    const auto packed = any4(w, scheme, energies, {});
+    EXPECT_EQ(formats::stored_group_count(packed), (kOutputs - 2) * kGroups / 2 + kGroups);
+    const auto size = static_cast<std::size_t>(packed.book.dim(1));
+    for (std::int64_t row = 0; row < packed.book.dim(0); ++row) {
+      const std::span book =
+          std::span(parameters.books).subspan(static_cast<std::size_t>(row) * size, size);
+      if (row == 3) {
+        EXPECT_EQ(book.back(), 1.0f);
+        continue;
+      }
+      if (packed.book.dim(0) == 1) {
+        EXPECT_LE(diagonal_loss(w, packed, energies),
+                  1.001 * diagonal_loss(w, any4(w, dense, energies, {}), energies));
+        continue;
+      }
+      std::vector<float> weights;
+      std::vector<float> mean_squares;
+      for (std::int64_t j = 0; j < kInputs; ++j) {
+        if (is_kept(row, j / kGroup)) {
+          weights.push_back(w[static_cast<std::size_t>(row * kInputs + j)]);
+          mean_squares.push_back(energies[static_cast<std::size_t>(j)]);
+        }
+      }
+      const Parameters alone = learned(dense, weights, 1, mean_squares);
+      EXPECT_TRUE(std::equal(book.begin(), book.end(), alone.books.begin())) << row;
+    }
+  }
 }
 
 TEST(LearnedBooks, TakeRowsOfZerosAndInputsWithoutEnergy) {

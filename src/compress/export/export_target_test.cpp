@@ -78,6 +78,7 @@ TEST(ExportTarget, WhatIsNotHeldIsRefusedWithTheNearestRecipe) {
   expect_part(refusal("transformers", "gptq-w4g1024-sym"), "divide");
   for (const char* target : {"vllm", "transformers", "mlx"}) {
     expect_part(refusal(target, "gqsa-f16s50"), "has no place for f16-g16-bsr");
+    expect_part(refusal(target, "gqsa-any4s50"), "has no place for lut4-row-g16-bsr");
     expect_part(refusal(target, "sparsegpt-2of4-f16"), "has no place for f16-2of4");
   }
   EXPECT_EQ(chosen("llama.cpp", "gqsa-f16s50"), "gguf");  // with its zeros

@@ -40,8 +40,9 @@ TEST(GqsaPipeline, StoresTheKeptGroupsOfEveryRow) {
   const PipelineOptions options = small_job(2, 16, 2);
   for (const char* family : {"llama", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
-    for (const char* name : {"gqsa-w4s50", "gqsa-w8g8s25-matrix", "gqsa-w4a8s50", "gqsa-w4s50-t16",
-                             "gqsa-f16s50", "gqsa-f16g8s25-matrix", "gqsa-w4s50-s7"}) {
+    for (const char* name :
+         {"gqsa-w4s50", "gqsa-w8g8s25-matrix", "gqsa-w4a8s50", "gqsa-w4s50-t16", "gqsa-f16s50",
+          "gqsa-f16g8s25-matrix", "gqsa-w4s50-s7", "gqsa-any4s50", "gqsa-any3g8s25-matrix"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, name);
       const Recipe recipe = find_recipe(name);
       quantize_model(*model, recipe, target, options, false, core::silent_progress());
@@ -180,7 +181,7 @@ void expect_damage_is_refused(const char* recipe) {
 }
 
 TEST(GqsaPipeline, DamagedIndicesAreRefused) {
-  for (const char* recipe : {"gqsa-w4s50", "gqsa-f16s50"}) {
+  for (const char* recipe : {"gqsa-w4s50", "gqsa-f16s50", "gqsa-any4s50"}) {
     SCOPED_TRACE(recipe);
     expect_damage_is_refused(recipe);
   }

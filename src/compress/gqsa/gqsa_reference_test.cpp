@@ -1,6 +1,9 @@
 // GQSA as recipes run it, against a NumPy transcription of the paper
 // (tests/reference/make_gqsa.py).
 
+#include <utility>
+#include <vector>
+
 #include "compress/gqsa/group_saliency.h"
 #include "compress/pipeline/reference_layer_for_tests.h"
 #include "core/json.h"
@@ -24,7 +27,12 @@ class GqsaReference : public ReferenceLayer {
                                 {"balance", row.at("balance")},
                                 {"saliency", row.at("saliency")}};
     const auto scheme = fmt::format("{}-g{}-bsr", code, row.at("group").get<std::int64_t>());
-    return run_steps(scheme, {{"gqsa", options}, {code == "f16" ? "rtn" : "gptq"}});
+    std::vector<RecipeStep> steps = {{"gqsa", options}};
+    if (code == "lut4-row" || code == "lut3-matrix") {
+      steps.push_back({"any4"});
+    }
+    steps.push_back({code == "f16" ? "rtn" : "gptq"});
+    return run_steps(scheme, steps);
   }
 };
 
@@ -41,7 +49,7 @@ TEST_F(GqsaReference, FindsTheSaliencyThatNumpyFinds) {
 
 TEST_F(GqsaReference, PrunesTheGroupsThatNumpyPrunesAndStoresTheOthers) {
   for (const core::Json& row : golden_) {
-    for (const char* code : {"int4-asym", "f16"}) {
+    for (const char* code : {"int4-asym", "f16", "lut4-row", "lut3-matrix", "lut4-nf4"}) {
       const LayerWork layer = pruned(row, code);
       const auto rows = row.at("pruned").get<std::vector<std::string>>();
       const std::int64_t group = row.at("group").get<std::int64_t>();
@@ -51,7 +59,8 @@ TEST_F(GqsaReference, PrunesTheGroupsThatNumpyPrunesAndStoresTheOthers) {
         for (std::int64_t at = begin; at < end; ++at) {
           got[static_cast<std::size_t>(formats::stored_group(*layer.packed, at))] = '.';
         }
-        EXPECT_EQ(got, rows[static_cast<std::size_t>(n)]) << "row " << n << " of " << row.dump();
+        EXPECT_EQ(got, rows[static_cast<std::size_t>(n)])
+            << code << ", row " << n << " of " << row.dump();
       }
     }
   }
@@ -72,10 +81,41 @@ TEST_F(GqsaReference, LosesNoMoreThanNumpy) {
 
 TEST_F(GqsaReference, RefiningBringsNoGroupBack) {
   const core::Json options = {{"sparsity", 0.5}};
-  const auto plain = run("int4-asym-g16-bsr", {{"gqsa", options}, {"gptq"}});
-  const auto refined = run("int4-asym-g16-bsr", {{"gqsa", options}, {"gptq"}, {"refine"}});
-  EXPECT_LE(formats::stored_group_count(refined), formats::stored_group_count(plain));
-  EXPECT_LT(relative(refined, output_), relative(plain, output_));
+  const std::pair<const char*, std::vector<RecipeStep>> recipes[] = {
+      {"int4-asym-g16-bsr", {{"gqsa", options}, {"gptq"}}},
+      {"lut4-row-g16-bsr", {{"gqsa", options}, {"any4"}, {"gptq"}}}};
+  for (const auto& [scheme, steps] : recipes) {
+    const auto plain = run(scheme, steps);
+    std::vector<RecipeStep> more = steps;
+    more.push_back({"refine"});
+    const auto refined = run(scheme, more);
+    EXPECT_LE(formats::stored_group_count(refined), formats::stored_group_count(plain)) << scheme;
+    EXPECT_LT(relative(refined, output_), relative(plain, output_)) << scheme;
+  }
+}
+
+// A book that is learned of what is kept loses less than symmetric integers of as many bits.
+TEST_F(GqsaReference, BooksLoseLessThanIntegers) {
+  for (const core::Json& row : golden_) {
+    const auto lost = [&](const char* code) {
+      return relative(*pruned(row, code).packed, output_);
+    };
+    EXPECT_LT(lost("lut4-row"), lost("int4-sym")) << row.dump();
+    EXPECT_LT(lost("lut3-matrix"), lost("int3-sym")) << row.dump();
+  }
+}
+
+// Weights that are pruned one by one stand among kept ones: their book has a 0.
+TEST_F(GqsaReference, BooksKeepSingleWeightsPruned) {
+  const core::Json pattern = {{"pattern", "2:4"}};
+  const LayerWork layer = run_steps("lut4-row-g16-bsr", {{"wanda", pattern}, {"any4"}, {"gptq"}});
+  std::vector<float> row(kInputs);
+  for (std::int64_t n = 0; n < kOutputs; ++n) {
+    formats::decode_row(*layer.packed, n, row);
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      EXPECT_TRUE(layer.kept[static_cast<std::size_t>(n * kInputs) + j] != 0 || row[j] == 0);
+    }
+  }
 }
 
 TEST_F(GqsaReference, RefusesOtherSchemes) {

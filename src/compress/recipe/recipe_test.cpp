@@ -213,6 +213,11 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16s30").scheme), "f16-g16-bsr");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-f16g8s30-matrix").scheme), "f16-g8-bsr");
   EXPECT_EQ(find_recipe("gqsa-f16s30-matrix").steps.front().options->at("balance"), "matrix");
+  EXPECT_EQ(steps_of("gqsa-any4s50"), "gqsa any4 gptq");
+  EXPECT_EQ(steps_of("gqsa-any3s20-refine"), "gqsa any4 gptq refine");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-any4s50").scheme), "lut4-row-g16-bsr");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-any2a8g32s40").scheme), "lut2-row-g32-bsr-a8");
+  EXPECT_EQ(find_recipe("gqsa-any4s20-matrix").steps.front().options->at("balance"), "matrix");
   for (const char* wrong : {"gqsa",
                             "gqsa-w4",
                             "gqsa-w4s",
@@ -225,6 +230,12 @@ TEST(Recipes, SuffixesAddPasses) {
                             "gqsa-w4s50-matrix-t16",
                             "gqsa-w4s50-t8",
                             "gqsa-w4s50-t16-s7",
+                            "gqsa-any4s50-t16",
+                            "gqsa-any4s50-s7",
+                            "gqsa-any4g7s50",
+                            "gqsa-any5s50",
+                            "gqsa-anys50",
+                            "gqsa-any4",
                             "gqsa-f16s50-s7",
                             "gqsa-f16",
                             "gqsa-f16s0",
