@@ -1,34 +1,10 @@
-#include "cli_for_tests.h"
+#include "gqsa_command_for_tests.h"
 
 // Models of which groups of float16 are pruned (gqsa-f16s50), from quantizing to refusals.
 namespace nibble {
 namespace {
 
-const std::string kTiny = kSource + "/tests/families/llama";
-
-class GqsaFloatsCommand : public Cli {
- protected:
-  // A folder of the demo model, pruned after a small calibration.
-  std::string pruned(const std::string& recipe, const std::string& model = kDemo) {
-    const std::string folder = path(recipe);
-    const std::string windows = model == kDemo ? "256" : "16";
-    const ProcessResult result =
-        nibble({"quantize", model, "-o", folder, "--recipe", recipe, "--calib", kCalibration,
-                "--samples", "8", "--seq-len", windows});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    notes_ = result.err;
-    return folder;
-  }
-
-  Json measured(const std::string& model, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"eval",      model, "--text",       kText, "-q",
-                                      "--seq-len", "256", "--max-tokens", "4096"};
-    words.insert(words.end(), more.begin(), more.end());
-    return json(words);
-  }
-
-  std::string notes_;
-};
+using GqsaFloatsCommand = GqsaCommand;
 
 TEST_F(GqsaFloatsCommand, LosesMoreTheMoreIsPruned) {
   double last = measured(kDemo)["perplexity"].get<double>();
@@ -70,33 +46,25 @@ TEST_F(GqsaFloatsCommand, RunAsTheirPlainFolderRuns) {
 TEST_F(GqsaFloatsCommand, SayWhatIsNotBuiltForThem) {
   const std::string model = pruned("gqsa-f16s50", kTiny);
   const std::string output = path("x");
-  fails({"tune", model, "-o", output, "--teacher", kTiny, "--calib", kCalibration, "--samples", "4",
-         "--seq-len", "16"},
-        2,
+  fails(tune(model, output), 2,
         "layers in f16-g16-bsr have no scales and zero points, which e2e-oqp trains; take --stage "
         "bqpo");
   for (const char* stage : {"e2e-oqp", "qat"}) {
-    EXPECT_EQ(nibble({"tune", model, "-o", output, "--teacher", kTiny, "--calib", kCalibration,
-                      "--samples", "4", "--seq-len", "16", "--stage", stage})
-                  .exit_code,
-              2)
-        << stage;
+    std::vector<std::string> words = tune(model, output);
+    words.insert(words.end(), {"--stage", stage});
+    EXPECT_EQ(nibble(words).exit_code, 2) << stage;
   }
   for (const char* target : {"gptq", "awq", "compressed-tensors", "mlx"}) {
     fails({"convert", model, "--to", target, "-o", output, "-q"}, 2,
           std::string(target) + " has no place for the f16-g16-bsr of layer model.layers.0.");
   }
   for (const char* target : {"vllm", "transformers", "mlx"}) {
-    fails({"quantize", kTiny, "-o", output, "--for", target, "--recipe", "gqsa-f16s50", "--calib",
-           kCalibration, "--samples", "4", "--seq-len", "16", "-q"},
-          2, "has no place for f16-g16-bsr");
+    fails(quantize_for(target, "gqsa-f16s50", output), 2, "has no place for f16-g16-bsr");
   }
-  const auto quantize = [&](const std::string& recipe) {
-    return std::vector<std::string>{"quantize", kTiny, "-o", output, "--recipe", recipe, "-q"};
-  };
-  fails(quantize("gqsa-f16a8s50"), 2, "recipe 'gqsa-f16a8s50': f16-g16-bsr-a8: ");
-  fails(quantize("gqsa-f16s50-t16"), 2, "recipe 'gqsa-f16s50-t16': f16-g16-bsr-t16: ");
-  fails(quantize("gqsa-f16s50-refine"), 2, "pass 'refine' needs a scheme with fewer than 16 bits");
+  fails(quantize("gqsa-f16a8s50", output), 2, "recipe 'gqsa-f16a8s50': f16-g16-bsr-a8: ");
+  fails(quantize("gqsa-f16s50-t16", output), 2, "recipe 'gqsa-f16s50-t16': f16-g16-bsr-t16: ");
+  fails(quantize("gqsa-f16s50-refine", output), 2,
+        "pass 'refine' needs a scheme with fewer than 16 bits");
   fails({"run", model, "-p", "A", "--device", "cuda"}, 2, "use --device cpu");
   EXPECT_FALSE(fs::exists(output));
 }
