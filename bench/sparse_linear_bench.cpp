@@ -52,6 +52,15 @@ struct Options {
   std::vector<std::int64_t> tokens = {1, 2, 4, 8, 64};
 };
 
+/// Values as a learned book may hold them, none of them 0.
+std::vector<float> book_values(const formats::Scheme& scheme) {
+  std::vector<float> values(static_cast<std::size_t>(formats::book_size(scheme)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(2 * i + 1) / static_cast<float>(values.size()) - 1;
+  }
+  return values;
+}
+
 /// Random codes. Of each row, or tile of rows, the same number of groups is kept, where the scheme
 /// leaves some out.
 formats::PackedWeight random_weight(const std::string& text, const Shape& shape, double kept) {
@@ -72,18 +81,23 @@ formats::PackedWeight random_weight(const std::string& text, const Shape& shape,
     if (has_units) {
       builder.set_unit(row, unit);
     }
+    if (formats::has_learned_book(scheme) &&
+        (row == 0 || scheme.code.book == formats::Book::kPerRow)) {
+      builder.set_book(row, book_values(scheme));
+    }
     std::int64_t left = wanted;
     for (std::int64_t g = 0; g < groups; ++g) {
-      builder.set_group(row, g, {scale, zero});
       if (row % formats::pattern_rows(scheme) == 0) {
         kept_groups[static_cast<std::size_t>(g)] = random.below(groups - g) < left;
         left -= kept_groups[static_cast<std::size_t>(g)] ? 1 : 0;
       }
+      const bool is_pruned = !kept_groups[static_cast<std::size_t>(g)];
+      builder.set_group(row, g, {is_pruned && formats::has_book(scheme) ? 0.0f : scale, zero});
       for (std::int64_t i = g * shape.k / groups; i < (g + 1) * shape.k / groups; ++i) {
         codes[static_cast<std::size_t>(i)] =
-            static_cast<std::uint8_t>(kept_groups[static_cast<std::size_t>(g)]
-                                          ? random.below(std::int64_t{1} << scheme.code.bits)
-                                          : std::int64_t{zero});
+            static_cast<std::uint8_t>(is_pruned
+                                          ? std::int64_t{zero}
+                                          : random.below(std::int64_t{1} << scheme.code.bits));
       }
     }
     builder.set_codes(row, codes);

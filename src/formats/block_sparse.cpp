@@ -283,6 +283,18 @@ void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::spa
   }
 }
 
+void clear_other_groups(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  const std::int64_t group = weight.scheme.scale.group;
+  const auto [begin, end] = stored_groups_of(weight, row);
+  std::int64_t cleared = 0;  // inputs that are done
+  for (std::int64_t at = begin; at < end; ++at) {
+    const std::int64_t first = stored_group(weight, at) * group;
+    std::fill(out.begin() + cleared, out.begin() + first, 0.0f);
+    cleared = first + group;
+  }
+  std::fill(out.begin() + cleared, out.end(), 0.0f);
+}
+
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
   PackedWeight full = weight_of_zeros(full_scheme(weight.scheme), 1, weight.k);
   const auto [begin, end] = stored_groups_of(weight, row);

@@ -62,6 +62,9 @@ Scheme full_scheme(Scheme scheme);
 /// A row of floats: out[k].
 void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
+/// Sets what the row does not store of out[k] to 0.
+void clear_other_groups(const PackedWeight& weight, std::int64_t row, std::span<float> out);
+
 /// One row of a block-sparse weight with all of its groups: a weight of 1 output in full_scheme().
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row);
 

@@ -1,6 +1,7 @@
 // Block-sparse rows of entries of a book (lut4-row-g16-bsr).
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,6 +146,7 @@ TEST(BlockSparseBooks, LeaveOutWhatStandsForZero) {
   std::vector<float> expected(32, 0.0f);
   expected[31] = 0.5f;
   EXPECT_EQ(decoded(weight, 0), expected);
+  EXPECT_FALSE(std::signbit(decoded(weight, 0)[0]));
 }
 
 TEST(BlockSparseBooks, OfFixedValuesAreRoundedToAsOthersAre) {

@@ -57,12 +57,22 @@ PackedWeight pack_learned(const std::vector<float>& w, std::vector<float> book,
     value = core::to_float(core::to_fp16(value));
   }
   const auto format = make_format(scheme, book);
-  PackedWeightBuilder builder(scheme, 1, static_cast<std::int64_t>(w.size()));
-  const GroupParameters parameters = format->fit(w);
-  std::vector<std::uint8_t> codes(w.size());
-  format->encode_group(w, parameters, codes);
+  const auto k = static_cast<std::int64_t>(w.size());
+  PackedWeightBuilder builder(scheme, 1, k);
   builder.set_book(0, book);
-  builder.set_group(0, 0, parameters);
+  std::vector<std::uint8_t> codes(w.size());
+  const auto group = static_cast<std::size_t>(group_size(scheme, k));
+  for (std::size_t first = 0; first < w.size(); first += group) {
+    const auto weights = std::span(w).subspan(first, std::min(group, w.size() - first));
+    GroupParameters parameters = format->fit(weights);
+    format->encode_group(weights, parameters, std::span(codes).subspan(first, weights.size()));
+    const bool is_pruned =
+        std::all_of(weights.begin(), weights.end(), [](float weight) { return weight == 0; });
+    if (is_pruned && is_block_sparse(scheme)) {
+      parameters.scale = 0;
+    }
+    builder.set_group(0, static_cast<std::int64_t>(first / group), parameters);
+  }
   builder.set_codes(0, codes);
   return builder.finish();
 }

@@ -142,7 +142,7 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
                   std::span<float> out) {
   if (is_block_sparse(weight.scheme)) {
     decode_codes(full_row(weight, row), 0, values, out);
-    return;
+    return clear_other_groups(weight, row, out);
   }
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
   const BookValues book = has_book(weight.scheme) ? book_of(weight, row) : BookValues();
