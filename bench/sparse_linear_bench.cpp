@@ -94,10 +94,8 @@ formats::PackedWeight random_weight(const std::string& text, const Shape& shape,
       const bool is_pruned = !kept_groups[static_cast<std::size_t>(g)];
       builder.set_group(row, g, {is_pruned && formats::has_book(scheme) ? 0.0f : scale, zero});
       for (std::int64_t i = g * shape.k / groups; i < (g + 1) * shape.k / groups; ++i) {
-        codes[static_cast<std::size_t>(i)] =
-            static_cast<std::uint8_t>(is_pruned
-                                          ? std::int64_t{zero}
-                                          : random.below(std::int64_t{1} << scheme.code.bits));
+        codes[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(
+            is_pruned ? std::int64_t{zero} : random.below(std::int64_t{1} << scheme.code.bits));
       }
     }
     builder.set_codes(row, codes);

@@ -11,10 +11,8 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/block_sparse.h"
-#include "formats/column_slice.h"
 #include "formats/cut_weights_for_tests.h"
 #include "formats/format.h"
-#include "formats/row_slice.h"
 #include "formats/sparse_rows_for_tests.h"
 #include "formats/stored_parts.h"
 
@@ -167,28 +165,9 @@ TEST(BlockSparseBooks, OfFixedValuesAreRoundedToAsOthersAre) {
 
 TEST(BlockSparseBooks, AreDividedByOutputsAndInputs) {
   for (const std::string text : kLearned) {
-    const Scheme scheme = parse_scheme(text);
-    const std::int64_t group = scheme.scale.group;
     for (const std::int64_t groups : {6, 300}) {
-      const PackedWeight weight = learned_rows(scheme, 5, groups);
-      for (const auto& [begin, end] : {std::pair{0, 5}, {0, 2}, {1, 2}, {3, 5}}) {
-        const PackedWeight slice = own_rows_of(weight, begin, end);
-        validate(slice, "slice");
-        for (std::int64_t row = 0; row < slice.n; ++row) {
-          EXPECT_EQ(decoded(slice, row), decoded(weight, begin + row)) << text << row;
-        }
-      }
-      for (const auto& [first, last] :
-           {std::pair{std::int64_t{0}, groups / 2}, {groups / 2, groups}}) {
-        const PackedWeight slice = columns_of(weight, first * group, last * group);
-        validate(slice, "slice");
-        for (std::int64_t row = 0; row < slice.n; ++row) {
-          const std::vector<float> whole = decoded(weight, row);
-          EXPECT_EQ(decoded(slice, row),
-                    std::vector<float>(whole.begin() + first * group, whole.begin() + last * group))
-              << text << row;
-        }
-      }
+      SCOPED_TRACE(text + " of " + std::to_string(groups));
+      expect_parts_hold_the_whole(learned_rows(text, 5, groups));
     }
   }
 }

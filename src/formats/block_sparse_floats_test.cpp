@@ -160,25 +160,9 @@ TEST(BlockSparseFloats, AreDividedByOutputsAndInputs) {
     EXPECT_EQ(column_cuts(scheme, 6 * group).step, group);
     for (const std::int64_t groups : {6, 300}) {
       const std::int64_t k = groups * group;
+      SCOPED_TRACE(text + " of " + std::to_string(groups));
       const PackedWeight weight = round_to_nearest(sparse_values(5, k, group, 0.5), 5, k, scheme);
-      for (const auto& [begin, end] : {std::pair{0, 5}, {0, 2}, {1, 2}, {3, 5}}) {
-        const PackedWeight slice = rows_of(weight, begin, end);
-        validate(slice, "slice");
-        for (std::int64_t row = 0; row < slice.n; ++row) {
-          EXPECT_EQ(decoded(slice, row), decoded(weight, begin + row)) << text << row;
-        }
-      }
-      for (const auto& [first, last] :
-           {std::pair{std::int64_t{0}, groups / 2}, {groups / 2, groups}}) {
-        const PackedWeight slice = columns_of(weight, first * group, last * group);
-        validate(slice, "slice");
-        for (std::int64_t row = 0; row < slice.n; ++row) {
-          const std::vector<float> whole = decoded(weight, row);
-          EXPECT_EQ(decoded(slice, row),
-                    std::vector<float>(whole.begin() + first * group, whole.begin() + last * group))
-              << text << row;
-        }
-      }
+      expect_parts_hold_the_whole(weight);
       EXPECT_THROW((void)columns_of(weight, 0, group / 2), core::Error);
     }
   }

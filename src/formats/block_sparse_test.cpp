@@ -266,37 +266,14 @@ TEST(BlockSparse, NeedsWholeGroups) {
   EXPECT_THROW(require_shape(scheme, 1 << 16, 16 * 65536), core::Error) << "2^32 groups";
 }
 
-// Parts of the outputs, and of the inputs; among them such that keep nothing, and such whose
-// indices are of one byte where those of the whole are of two.
 TEST(BlockSparse, IsDividedByOutputsAndInputs) {
   for (const std::string text : kSchemes) {
     const Scheme scheme = parse_scheme(text);
-    const std::int64_t group = scheme.scale.group;
     for (const std::int64_t groups : {6, 300}) {
       SCOPED_TRACE(text + " of " + std::to_string(groups));
-      const std::int64_t k = groups * group;
-      const PackedWeight weight = round_to_nearest(sparse_values(5, k, group, 0.5), 5, k, scheme);
-      for (const auto& [begin, end] : {std::pair{0, 5}, {0, 2}, {1, 2}, {3, 5}}) {
-        const PackedWeight slice = rows_of(weight, begin, end);
-        validate(slice, "slice");
-        EXPECT_EQ(slice.n, end - begin);
-        for (std::int64_t row = 0; row < slice.n; ++row) {
-          EXPECT_EQ(decoded(slice, row), decoded(weight, begin + row)) << "row " << row;
-        }
-      }
-      for (const std::int64_t cut : {std::int64_t{2}, groups / 2}) {
-        for (const auto& [first, last] : {std::pair{std::int64_t{0}, cut}, {cut, groups}}) {
-          const PackedWeight slice = columns_of(weight, first * group, last * group);
-          validate(slice, "slice");
-          EXPECT_EQ(slice.k, (last - first) * group);
-          for (std::int64_t row = 0; row < slice.n; ++row) {
-            const std::vector<float> whole = decoded(weight, row);
-            EXPECT_EQ(decoded(slice, row), std::vector<float>(whole.begin() + first * group,
-                                                              whole.begin() + last * group))
-                << "row " << row;
-          }
-        }
-      }
+      const std::int64_t k = groups * scheme.scale.group;
+      expect_parts_hold_the_whole(
+          round_to_nearest(sparse_values(5, k, scheme.scale.group, 0.5), 5, k, scheme));
     }
   }
 }

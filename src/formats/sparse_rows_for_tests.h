@@ -10,7 +10,10 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/column_slice.h"
+#include "formats/cut_weights_for_tests.h"
 #include "formats/packed_weight.h"
+#include "formats/row_slice.h"
 
 /// Weights for tests of block-sparse rows, and what damaged ones are refused with.
 namespace nibble::formats {
@@ -31,6 +34,35 @@ inline std::vector<float> sparse_values(std::int64_t n, std::int64_t k, std::int
     }
   }
   return w;
+}
+
+/// Parts of a weight of 5 rows hold what the whole does: parts of the outputs, and of the inputs;
+/// among them such that keep nothing, and such whose indices are of one byte where those of the
+/// whole are of two.
+inline void expect_parts_hold_the_whole(const PackedWeight& weight) {
+  const std::int64_t group = weight.scheme.scale.group;
+  const std::int64_t groups = weight.k / group;
+  for (const auto& [begin, end] : {std::pair{0, 5}, {0, 2}, {1, 2}, {3, 5}}) {
+    const PackedWeight slice = own_rows_of(weight, begin, end);
+    validate(slice, "slice");
+    EXPECT_EQ(slice.n, end - begin);
+    for (std::int64_t row = 0; row < slice.n; ++row) {
+      EXPECT_EQ(decoded(slice, row), decoded(weight, begin + row)) << "row " << row;
+    }
+  }
+  for (const std::int64_t cut : {std::int64_t{2}, groups / 2}) {
+    for (const auto& [first, last] : {std::pair{std::int64_t{0}, cut}, {cut, groups}}) {
+      const PackedWeight slice = columns_of(weight, first * group, last * group);
+      validate(slice, "slice");
+      EXPECT_EQ(slice.k, (last - first) * group);
+      for (std::int64_t row = 0; row < slice.n; ++row) {
+        const std::vector<float> whole = decoded(weight, row);
+        EXPECT_EQ(decoded(slice, row),
+                  std::vector<float>(whole.begin() + first * group, whole.begin() + last * group))
+            << "row " << row;
+      }
+    }
+  }
 }
 
 /// The message of the refusal of a damaged weight; empty when it is accepted.
