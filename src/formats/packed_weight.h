@@ -58,6 +58,7 @@ namespace nibble::formats {
 ///                                                    those of the next
 ///   scales       F16 [1, kept * t]
 ///   zeros        U8 [1, ceil(kept * t * bits / 8)]   Zero::kInteger: LSB first
+///   book         as above                            Book::kPerRow or kPerMatrix
 ///   values       F16 [kept, group]                   floats, in place of codes, scales and zeros
 ///
 /// Where two of each four inputs are stored (keeps_two_of_four(), two_of_four.h) there are, beside
@@ -69,7 +70,8 @@ namespace nibble::formats {
 ///                                                    bits each, the first of them lowest
 ///
 /// All functions below show such a weight with all of its groups: those that are not stored have
-/// scale 0, and codes that equal their zero. So have weights that are not stored of four inputs.
+/// scale 0, and codes that equal their zero, or are 0 where there is a book. So have weights that
+/// are not stored of four inputs.
 struct PackedWeight {
   Scheme scheme;
   std::int64_t n = 0;  // outputs

@@ -98,6 +98,7 @@ inline constexpr std::int64_t kPatternTile = 16;
 ///                                        stored (GQSA, arXiv 2412.17560)
 ///   int4-asym-g16-bsr-t16                the same groups of each 16 rows
 ///   int4-asym-g16-s7-bsr                 with scales of 7 bits
+///   lut4-row-g16-bsr  lut4-nf4-g16-bsr   block-sparse rows of entries of a book
 ///   f16-g16-bsr                          block-sparse rows of float16
 ///   int4-sym-g128-2of4  int8-sym-row-2of4-a8  f16-2of4  two weights of each four inputs are
 ///                                        stored (NVIDIA's 2:4 sparsity, arXiv 2104.08378)

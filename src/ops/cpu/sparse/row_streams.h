@@ -128,7 +128,8 @@ struct KeptWeights {
     }
   }
 
-  /// What the products of a quad with all of an activation's are without what was added to weights.
+  /// Sums of products without what zeros, or entries that stand higher, have added to them.
+  /// `sums_of_codes`: of the activations.
   NIBBLE_INLINE typename Isa::Int without_zeros(typename Isa::Int sums,
                                                 typename Isa::Int sums_of_codes) const {
     if constexpr (Form::kHasBook) {
