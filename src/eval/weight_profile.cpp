@@ -22,11 +22,11 @@ double entropy_of(const std::vector<CodeUse>& codes, double total) {
 
 // Which weights of a row have a code.
 std::vector<bool> stored_weights(const PackedWeight& weight, std::int64_t row) {
-  std::vector<bool> stored(static_cast<std::size_t>(weight.k),
-                           !formats::is_block_sparse(weight.scheme));
+  const auto k = static_cast<std::size_t>(weight.k);
   if (!formats::is_block_sparse(weight.scheme)) {
-    return stored;
+    return std::vector<bool>(k, true);
   }
+  std::vector<bool> stored(k);
   const std::int64_t group = weight.scheme.scale.group;
   const auto [begin, end] = formats::stored_groups_of(weight, row);
   for (std::int64_t at = begin; at < end; ++at) {

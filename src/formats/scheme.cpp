@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "formats/fp4/e2m1_numbers.h"
 #include "formats/hadamard.h"
 #include "formats/runs.h"
 #include "formats/tail.h"
@@ -175,9 +174,7 @@ std::string problem_of_activation(const Scheme& scheme) {
     return std::string(problem);
   }
   const CodeType* const type = scheme.code.type;
-  const bool meets = activation.type == type->activations ||
-                     (type->activations == &kIntegerCodes && are_integers(*activation.type));
-  if (!activation.is_float() && !meets) {
+  if (!activation.is_float() && activation.type->activations != type->activations) {
     return fmt::format("weights that are {} meet activations that are floats or {}, not {}",
                        type->name, type->activations->name, activation.type->name);
   }

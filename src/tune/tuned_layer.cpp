@@ -55,10 +55,11 @@ TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& ra
     codes_ = std::vector<std::uint8_t>();
     return;
   }
-  values_ = has_scales ? core::Tensor::zeros(core::DType::kF32, {n, k})
-                       : core::from_float32(decoded(layer.weight), {n, k}, core::DType::kF32);
   if (has_scales) {
+    values_ = core::Tensor::zeros(core::DType::kF32, {n, k});
     decode_codes(pool);
+  } else {
+    values_ = core::from_float32(decoded(layer.weight), {n, k}, core::DType::kF32);
   }
   if (trained == Trained::kWeights) {
     weights_ = add(parameters, name_ + ".weight", {values().begin(), values().end()}, 1.0f);

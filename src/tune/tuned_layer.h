@@ -40,7 +40,7 @@ class TunedLayer {
   /// `layer` gets the float32 weights (but for those alone); it must not move from here on.
   /// Weights start at the values of their codes; with `original` [n, k], of kWeights, each starts
   /// at the value nearest to the original that has the same code; floats start as they are.
-  /// Parameters are added to `parameters`. Throws as require_trainable(), and kUsage for floats
+  /// Parameters are added to `parameters`. Throws as require_trainable(), and kFailed for floats
   /// whose weights are not trained.
   TunedLayer(ops::Linear& layer, Trained trained, const LayerRates& rates,
              const std::vector<float>& original, Parameters& parameters, core::ThreadPool& pool);

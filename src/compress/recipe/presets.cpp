@@ -238,13 +238,13 @@ Recipe quarot_w4a4(std::string_view name) {
   return recipe;
 }
 
-// "atom-w4a4", "atom-w3a3", "atom-fp4", "atom-rot-w4a4": few bits for weights and activations,
-// integers or E2M1 numbers, and a tail whose width is fitted to each layer.
+// Few bits for weights and activations, integers or E2M1 numbers, behind "atom-" and "atom-rot-".
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kAtomTypes = {
     {{"w4a4", "int4-sym-g128-a4g128c0.9"},
      {"w3a3", "int3-sym-g128-a3g128c0.9"},
      {"fp4", "lut4-fp4-g128-afp4g128"}}};
 
+// "atom-w4a4", "atom-fp4", "atom-rot-w4a4": a tail's width is fitted to each layer.
 std::optional<Recipe> atom_preset(std::string_view name) {
   std::string_view rest = name;
   if (!take(rest, "atom-")) {

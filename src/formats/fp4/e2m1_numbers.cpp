@@ -18,6 +18,7 @@ constinit const CodeType kE2m1Numbers = {
     .rule = "E2M1 codes of weights are a code book (lut4-fp4)",
     .words = kWords,
     .as_activations = {.bits = kActivationBits, .rule = "E2M1 activations have 4 bits"},
+    .activations = &kIntegerCodes,  // what they are to the arithmetic
 };
 
 std::span<const CodeType* const> activation_types() {

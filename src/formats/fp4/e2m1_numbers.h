@@ -13,16 +13,7 @@ namespace nibble::formats {
 /// code book (Book::kE2m1).
 extern const CodeType kE2m1Numbers;
 
-/// The largest E2M1 number, and its double.
-inline constexpr int kE2m1Largest = 6;
-inline constexpr int kE2m1Doubled = 2 * kE2m1Largest;
-
 /// All types that activations can have.
 std::span<const CodeType* const> activation_types();
-
-/// Whether activations of the type are integers to the arithmetic, as those of kIntegerCodes are.
-inline bool are_integers(const CodeType& activations) {
-  return &activations == &kIntegerCodes || &activations == &kE2m1Numbers;
-}
 
 }  // namespace nibble::formats

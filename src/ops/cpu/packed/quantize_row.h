@@ -97,7 +97,7 @@ struct Coder {
   return sum;
 }
 
-constexpr std::int32_t kE2m1Top = 12;  // formats::kE2m1Doubled
+constexpr std::int32_t kE2m1Top = 12;  // the double of the largest E2M1 number
 
 inline Coder symmetric_coder(const RowToQuantize& row, float largest) {
   const float reach = row.clip * largest;

@@ -97,7 +97,7 @@ InputNeeds tail_needs(std::int64_t tail);
 /// Integers as formats::Activation says, over each group of inputs (the last may be short) or over
 /// the whole row; a scale is repeated for each group of the layout that it covers. Outliers are
 /// left out of range and codes. LLM.int8() keeps whole columns that hold an outlier in any token of
-/// the batch; here each token is alone, so that its result does not depend on the others. All
+/// the batch; here each token is alone, so that its result does not depend on the others.
 /// A scale of the needs is taken as it is: codes are round(x * (1 / scale)), cut at their ends. All
 /// arithmetic is in float32: codes are round(x * inverse), inverse = levels / (clip * max|x|), or 1
 /// / scale where asymmetric. E2M1 numbers stand here as their doubles, with half of their scale:
