@@ -107,7 +107,7 @@ TEST_F(TuneEncoder, RefusesWhatItDoesNotServe) {
   std::ofstream(path("bad.tsv")) << "sentence1\tsentence2\tgold_label\nt1\tt2\tperhaps\n";
   fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "mnli", "--data", path("bad.tsv")},
         3, "line 2");
-  fails(call(made, {"--device", "cuda"}), 2, "--stage qat trains on the CPU alone");
+  fails(call(made, {"--device", "cuda"}), 2, "on a GPU qat trains decoders; leave --device out");
   fails(call(made, {"--teacher", kDemo}), 2, "--teacher is not for --stage qat");
   fails({"tune", kDemo, "-o", made, "--task", "sst2"}, 2, "--task is not for --stage both");
   EXPECT_FALSE(fs::exists(made));

@@ -71,11 +71,10 @@ class Tune final : public ModelCommand {
                "Where to train decoders: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
-    const Option precision =
-        add_option(app, "--precision", precision_,
-                   "What products of matrices take in on a GPU: bf16 (the default), tf32 or "
-                   "float32; their sums and all else are float32")
-            ->check(parsed_by(ops::gradient::parse_precision));
+    add_option(app, "--precision", precision_,
+               "What products of matrices take in on a GPU: bf16 (the default), tf32 or float32; "
+               "their sums and all else are float32")
+        ->check(parsed_by(ops::gradient::parse_precision));
     add_option(app, "--seed", seed_, "Of the order of windows and texts")->capture_default_str();
     const Option checkpoint =
         add_option(app, "--checkpoint", checkpoint_,
@@ -83,7 +82,6 @@ class Tune final : public ModelCommand {
                                "(default {}), of qat ({})",
                                decoder.checkpoint, student.checkpoint))
             ->positive();
-    keep_to({"bqpo", "e2e-oqp", "both"}, {precision});
     keep_to({"bqpo", "both", kStudent}, {epochs, rate});
     keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
     const Option csv = add_option(app, "--csv", csv_, "File for the loss of each step");
@@ -97,9 +95,6 @@ class Tune final : public ModelCommand {
   void run() override {
     const bool is_student = stage_ == kStudent;
     refuse_unused();
-    const device::Place place = device::parse_place(device_);
-    core::require(!place.on_gpu() || !is_student, core::ErrorKind::kUsage,
-                  "--stage {} trains on the CPU alone; leave --device out", kStudent);
     PageFile page(html_);
     is_student ? train_student() : tune_decoder();
     const auto result = open_model(output_);
@@ -151,17 +146,17 @@ class Tune final : public ModelCommand {
     if (!csv_.empty()) {
       options.csv = csv_;
     }
-  }
-
-  void tune_decoder() {
-    tune::TuningOptions& options = decoder_.options();
-    set_shared(options);
     options.place = device::parse_place(device_);
     core::require(options.place.on_gpu() || precision_.empty(), core::ErrorKind::kUsage,
                   "--precision is for --device cuda; a CPU computes in float32");
     if (!precision_.empty()) {
       options.precision = ops::gradient::parse_precision(precision_);
     }
+  }
+
+  void tune_decoder() {
+    tune::TuningOptions& options = decoder_.options();
+    set_shared(options);
     options.blocks.epochs = epochs_.value_or(options.blocks.epochs);
     options.blocks.learning_rate = learning_rate_.value_or(options.blocks.learning_rate);
     const auto model = open_model(model_);

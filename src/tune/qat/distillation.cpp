@@ -1,12 +1,10 @@
 #include "tune/qat/distillation.h"
 
-#include <array>
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include "core/error.h"
-#include "engine/encoder_batch.h"
 #include "models/encoder_forward.h"
 #include "ops/gradient/attention_scores.h"
 
@@ -21,79 +19,11 @@ using ops::gradient::TextRows;
 using ops::gradient::Variable;
 using Slices = std::vector<ops::SequenceSlice<KvCache>>;
 
-constexpr std::array kShares = {&BatchShare::answers,       &BatchShare::read,
-                                &BatchShare::read_pairs,    &BatchShare::written,
-                                &BatchShare::written_pairs, &BatchShare::memory_pairs};
-
-BatchShare counts_of(const LabelledText& text) {
-  const auto read = static_cast<double>(text.tokens.size());
-  const auto written = static_cast<double>(text.written.size());
-  return {text.written.empty() ? 1.0 : written,
-          read,
-          read * read,
-          written,
-          written * (written + 1) / 2,  // a token sees those before it
-          written * read};
-}
-
-// What a decoder reads while it writes: the token before it, and all that it writes but the last.
-// Behind an encoder the first is the start token; else it is the one token that was read.
-std::vector<std::int32_t> before_each(const LabelledText& text, const models::Network& network) {
-  std::vector<std::int32_t> tokens;
-  if (network.has_encoder()) {
-    tokens.push_back(network.config.decoder_start.value());
-  } else {
-    core::require(text.tokens.size() == 1, core::ErrorKind::kUsage,
-                  "a decoder continues one token, not {}", text.tokens.size());
-    tokens = text.tokens;
-  }
-  tokens.insert(tokens.end(), text.written.begin(), text.written.end() - 1);
-  return tokens;
-}
-
 models::Problem problem_of(const models::Network& network) {
   return network.has_decoder() ? models::Problem::kSingleLabel : network.classifier->problem;
 }
 
 }  // namespace
-
-// Texts one after another, without padding.
-struct Distillation::Texts {
-  Texts(const models::Network& network, std::span<const LabelledText* const> texts)
-      : read(network), written(network) {
-    std::vector<RowRange> own;
-    std::vector<RowRange> answers;
-    for (const LabelledText* text : texts) {
-      if (network.has_encoder()) {
-        own.push_back({read.rows(), std::ssize(text->tokens)});
-        read.append({text->tokens, text->types});
-      }
-      if (!network.has_decoder()) {
-        labels.push_back(text->label);
-        continue;
-      }
-      core::require(!text->written.empty(), core::ErrorKind::kUsage,
-                    "a text that a decoder is to write has no token");
-      answers.push_back({written.rows(), std::ssize(text->written)});
-      written.append({before_each(*text, network), {}});
-      if (network.has_encoder()) {
-        memory_rows.push_back({answers.back(), own.back()});
-      }
-      for (const std::int32_t token : text->written) {
-        labels.push_back({token, 0.0f});
-      }
-    }
-    read_rows = ops::gradient::reading_themselves(own);
-    written_rows = ops::gradient::reading_themselves(answers);
-  }
-
-  engine::EncoderBatch read;
-  engine::EncoderBatch written;  // by a decoder
-  std::vector<TextRows> read_rows;
-  std::vector<TextRows> written_rows;
-  std::vector<TextRows> memory_rows;
-  std::vector<Label> labels;  // for each row of logits
-};
 
 // What a block made of a batch.
 struct Distillation::Layer {
@@ -138,36 +68,6 @@ Slices slices_of(std::span<const TextRows> texts,
 
 }  // namespace
 
-void LossTerms::add(const LossTerms& batch) {
-  labels += batch.labels;
-  logits += batch.logits;
-  hidden += batch.hidden;
-  attention += batch.attention;
-  scores += batch.scores;
-}
-
-std::vector<BatchShare> shares_of(std::span<const std::vector<const LabelledText*>> batches) {
-  constexpr BatchShare kNone = {0, 0, 0, 0, 0, 0};
-  BatchShare all = kNone;
-  std::vector<BatchShare> shares;
-  for (const auto& batch : batches) {
-    BatchShare& own = shares.emplace_back(kNone);
-    for (const LabelledText* text : batch) {
-      const BatchShare counts = counts_of(*text);
-      for (const auto count : kShares) {
-        own.*count += counts.*count;
-        all.*count += counts.*count;
-      }
-    }
-  }
-  for (BatchShare& share : shares) {
-    for (const auto count : kShares) {
-      share.*count = all.*count > 0 ? share.*count / all.*count : 0;
-    }
-  }
-  return shares;
-}
-
 Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& teacher_ops,
                            const models::Network& student, ops::cpu::CpuOps& student_ops,
                            const LossWeights& weights, std::vector<std::int64_t> layers)
@@ -191,7 +91,7 @@ Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& tea
 }
 
 Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& network,
-                                     const Texts& texts) {
+                                     const StudentBatch& texts) {
   Pass pass;
   const auto run_stack = [&](const models::Stack& stack, const models::Batch<GradientOps>& batch,
                              Variable& x) {
@@ -230,7 +130,7 @@ Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& n
 LossTerms Distillation::step(std::span<const LabelledText* const> texts,
                              const ops::gradient::ParameterGradients& gradients,
                              const BatchShare& share) {
-  const Texts batch(student_, texts);
+  const StudentBatch batch(student_, texts);
   Pass teacher;
   if (weights_.needs_teacher()) {
     teacher = run(teacher_tape_, teacher_, batch);
@@ -253,7 +153,7 @@ double Distillation::add(const Variable& at, Loss loss) {
 }
 
 LossTerms Distillation::compare_answers(const Pass& student, const Pass& teacher,
-                                        const Texts& texts, const BatchShare& share) {
+                                        const StudentBatch& texts, const BatchShare& share) {
   LossTerms terms;
   const models::Problem problem = problem_of(student_);
   const Matrix& logits = student.logits.value();
@@ -272,8 +172,8 @@ LossTerms Distillation::compare_answers(const Pass& student, const Pass& teacher
   return terms;
 }
 
-LossTerms Distillation::compare_layers(const Pass& student, const Pass& teacher, const Texts& texts,
-                                       const BatchShare& share) {
+LossTerms Distillation::compare_layers(const Pass& student, const Pass& teacher,
+                                       const StudentBatch& texts, const BatchShare& share) {
   LossTerms terms;
   if (teacher.layers.empty()) {
     return terms;

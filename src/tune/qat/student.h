@@ -37,6 +37,23 @@ class Student {
   Parameters& parameters() { return parameters_; }
   /// Where backward passes through the network leave what optimizers read.
   const ops::gradient::ParameterGradients& gradients() const { return gradients_; }
+  /// A weight that is trained, and how its layer stores it.
+  struct Weight {
+    Parameter* parameter = nullptr;
+    ops::Linear* layer = nullptr;
+    formats::Scheme scheme;
+    bool prunes = false;
+    Parameter* scores = nullptr;  // by movement
+  };
+  std::span<const Weight> weights() const { return weights_; }
+  /// A bias, or the weight or bias of a norm.
+  struct Vector {
+    Parameter* parameter;
+    std::vector<float>* values;
+  };
+  std::span<const Vector> vectors() const { return vectors_; }
+  bool prunes() const { return pruning_.any(); }
+
   /// The schemes of the layers that are compressed, by prefix.
   const std::map<std::string, formats::Scheme>& schemes() const { return schemes_; }
 
@@ -52,19 +69,6 @@ class Student {
   std::vector<compress::CompressedBlock> compressed() const;
 
  private:
-  // Where the values of a parameter go.
-  struct Weight {
-    Parameter* parameter = nullptr;
-    ops::Linear* layer = nullptr;
-    formats::Scheme scheme;
-    bool prunes = false;
-    Parameter* scores = nullptr;
-  };
-  struct Vector {
-    Parameter* parameter;
-    std::vector<float>* values;
-  };
-
   void add(ops::LinearSet& set, bool prunes);
   void add_scores(Weight& weight);
   void prune_rows(const Weight& weight, std::span<float> values) const;

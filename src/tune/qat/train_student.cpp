@@ -17,8 +17,7 @@
 #include "tune/activation_bytes.h"
 #include "tune/learning_rate.h"
 #include "tune/loss_curve.h"
-#include "tune/qat/student.h"
-#include "tune/training_state.h"
+#include "tune/qat/student_trainer.h"
 
 namespace nibble::tune {
 namespace {
@@ -51,6 +50,9 @@ void require_served(const models::Model& model, const std::vector<LabelledText>&
   core::require(options.loss.needs_teacher() || options.loss.labels > 0, ErrorKind::kUsage,
                 "every term of the loss has the weight 0: nothing is to be learned");
   core::require(!texts.empty(), ErrorKind::kUsage, "there is no text to learn from");
+  if (options.place.on_gpu()) {
+    require_trained_on_gpu(network, recipe, options.pruning, options.loss);
+  }
 }
 
 Json job(const models::Model& model, const std::vector<LabelledText>& texts,
@@ -68,6 +70,9 @@ Json job(const models::Model& model, const std::vector<LabelledText>& texts,
       {"learning_rate", {options.learning_rate, options.warmup}},
       {"optimizer", {adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay, adam.clip}},
       {"seed", options.seed}};
+  if (options.place.on_gpu()) {
+    json["student"]["device"] = {"cuda", ops::gradient::to_string(options.precision)};
+  }
   return json;
 }
 
@@ -88,9 +93,9 @@ class Training {
         teacher_ops_({options.threads, ops::ActivationPrecision::kFloat}),
         student_ops_({options.threads, ops::ActivationPrecision::kFloat}),
         student_(model.network, recipe, options.pruning, student_ops_),
-        distillation_(teacher.network, teacher_ops_, student_.network(), student_ops_, options.loss,
-                      layers),
-        optimizer_(student_.parameters(), options.optimizer, student_ops_.pool()),
+        trainer_(make_student_trainer({teacher.network, student_, layers, options.loss,
+                                       options.optimizer, teacher_ops_, student_ops_},
+                                      options.place, options.precision)),
         curve_(options.csv) {
     const auto count = static_cast<std::int64_t>(texts.size());
     const std::int64_t texts_of_step = options.batch * options.accumulate;
@@ -105,11 +110,10 @@ class Training {
   void run(const std::filesystem::path& state) {
     state_ = state;
     curve_.start();
-    const auto stored = load_training(state, steps_, student_.parameters(), optimizer_);
-    const std::int64_t first = optimizer_.steps();
+    const bool stored = trainer_->load(state, steps_);
+    const std::int64_t first = trainer_->steps();
     if (stored) {
       curve_.resume(first);
-      student_.round();
     }
     tell_size();
     if (first == 0) {
@@ -125,13 +129,14 @@ class Training {
       const std::int64_t done = step + 1;
       if (done % options_.checkpoint == 0 || done == steps_) {
         curve_.save();  // first, as in tune_network()
-        save_training(state_, student_.parameters(), optimizer_, Json::object());
+        trainer_->save(state_);
       }
       if (done % steps_per_epoch_ == 0) {
         tell_worth(fmt::format("epoch {}", done / steps_per_epoch_));
       }
     }
     progress_.end();
+    trainer_->settle();
   }
 
   models::CompressionInfo compression() const {
@@ -162,7 +167,7 @@ class Training {
     const auto shares = shares_of(batches);
     LossTerms terms;
     for (std::size_t i = 0; i < batches.size(); ++i) {
-      terms.add(distillation_.step(batches[i], student_.gradients(), shares[i]));
+      terms.add(trainer_->pass_back(batches[i], shares[i]));
     }
     return terms;
   }
@@ -171,11 +176,8 @@ class Training {
     const auto start = Clock::now();
     const LossTerms terms = pass_back(step);
     const double loss = terms.total(options_.loss);
-    student_.share_gradients();
-    require_finite(loss, student_.parameters(), step + 1);
     const double rate = rate_.at(step);
-    const double norm = optimizer_.step(rate);
-    student_.round();
+    const double norm = trainer_->step(loss, rate);
     curve_.add({kStage, 0, step / steps_per_epoch_ + 1, step + 1, loss, rate, norm});
     const std::chrono::duration<double> seconds = Clock::now() - start;
     progress_.update(
@@ -212,10 +214,11 @@ class Training {
       activations += most_activations(teacher_.network);
     }
     progress_.message(fmt::format(
-        "{} parameters, {} texts, {} steps of {} texts; memory: about {:.0f} MB for parameters "
+        "{} parameters, {} texts, {} steps of {} texts; memory{}: about {:.0f} MB for parameters "
         "and optimizer, at most about {:.0f} MB for the activations of a step",
         count, texts_.size(), steps_, options_.batch * options_.accumulate,
-        static_cast<double>(count * AdamW::kBytesPerValue) / 1e6,
+        options_.place.on_gpu() ? " of the GPU" : "",
+        static_cast<double>(count * trainer_->bytes_per_value()) / 1e6,
         static_cast<double>(activations) / 1e6));
   }
 
@@ -223,6 +226,7 @@ class Training {
     if (!judge_) {
       return;
     }
+    trainer_->settle();
     auto model = std::make_shared<models::Model>(model_);
     model->network = student_.network();
     model->compression = compression();
@@ -239,8 +243,7 @@ class Training {
   ops::cpu::CpuOps teacher_ops_;
   ops::cpu::CpuOps student_ops_;
   Student student_;
-  Distillation distillation_;
-  AdamW optimizer_;
+  std::unique_ptr<StudentTrainer> trainer_;
   LossCurve curve_;
   LearningRate rate_;
   std::int64_t steps_per_epoch_ = 0;

@@ -8,12 +8,14 @@
 
 #include "compress/recipe/recipe.h"
 #include "core/progress.h"
+#include "device/place.h"
 #include "models/model.h"
+#include "ops/gradient/product_precision.h"
 #include "tune/adamw.h"
-#include "tune/qat/distillation.h"
 #include "tune/qat/fewer_layers.h"
 #include "tune/qat/labelled_texts.h"
 #include "tune/qat/pruning.h"
+#include "tune/qat/student_loss.h"
 
 namespace nibble::tune {
 
@@ -33,6 +35,9 @@ struct StudentOptions {
   std::int64_t checkpoint = 200;  // steps between two checkpoints
   std::optional<std::filesystem::path> csv;
   int threads = 0;
+  device::Place place;
+  ops::gradient::ProductPrecision precision =
+      ops::gradient::ProductPrecision::kBfloat16;  // on a GPU
 };
 
 /// The student as it is now, as a model that runs: what it is worth on data that it has not learned

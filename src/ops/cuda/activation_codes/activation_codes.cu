@@ -2,10 +2,10 @@
 
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
-#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/int4_tiles.h"
+#include "ops/cuda/elementwise/spread.cuh"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -33,22 +33,6 @@ __device__ int place_of_column(InputForm form, int column) {
              : column / 32 * 32 + 16 * e + 4 * t + n;
 }
 
-/// The spread of all threads' values, on every thread.
-__device__ Spread spread_of_block(const Spread& mine) {
-  __shared__ Spread warps[kMostThreads / kWarp];
-  const auto reduce = [](const Spread& each) {
-    return Spread{__reduce_max_sync(kAllLanes, each.magnitude),
-                  __reduce_min_sync(kAllLanes, each.low), __reduce_max_sync(kAllLanes, each.high)};
-  };
-  const Spread warp = reduce(mine);
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (lane == 0) {
-    warps[threadIdx.x / kWarp] = warp;
-  }
-  __syncthreads();
-  return reduce(lane < static_cast<int>(blockDim.x) / kWarp ? warps[lane] : Spread{});
-}
-
 /// A block of threads has a group of a row; the last one also the padding.
 __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Arguments a) {
   launch_dependents();
@@ -70,7 +54,7 @@ __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Argument
   for (int column = begin + thread; column < end; column += threads) {
     widen(spread, value(column), to.symmetric);
   }
-  const Spread all = spread_of_block(spread);
+  const Spread all = spread_of_block<kMostThreads>(spread);
   const Coder coder = to.scale != 0.0f ? given_coder(to.bits, to.scale, all)
                                        : coder_of(to.bits, to.symmetric, to.clip, all);
   std::int8_t* codes = to.codes + row * to.row_bytes;

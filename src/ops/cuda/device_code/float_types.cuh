@@ -19,6 +19,9 @@ __device__ __forceinline__ float as_float(__nv_bfloat16 x) {
 __device__ __forceinline__ void store(float* to, float value) {
   *to = value;
 }
+__device__ __forceinline__ void store(__half* to, float value) {
+  *to = __float2half_rn(value);
+}
 __device__ __forceinline__ void store(__nv_bfloat16* to, float value) {
   *to = __float2bfloat16_rn(value);
 }

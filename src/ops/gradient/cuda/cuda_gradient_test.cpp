@@ -3,21 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "core/float16.h"
 #include "core/random.h"
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
+#include "formats/format.h"
 #include "models/forward.h"
 #include "models/model.h"
 #include "ops/gradient/cuda/cuda_operators.h"
 #include "ops/gradient/gradient_ops.h"
+#include "ops/gradient/rounded_input.h"
 
 namespace nibble::ops::gradient {
 namespace {
@@ -101,6 +105,16 @@ class CudaGradient : public device::GpuTest, public testing::WithParamInterface<
             has_bias ? random(n) : std::vector<float>()};
   }
 
+  static std::vector<core::Bf16> to_bf16(const std::vector<float>& values) {
+    std::vector<core::Bf16> result(values.size());
+    std::transform(values.begin(), values.end(), result.begin(),
+                   [](float value) { return core::to_bf16(value); });
+    return result;
+  }
+  static void host_vector_add(float* y, const std::vector<float>& x) {
+    std::transform(x.begin(), x.end(), y, y, std::plus<>());
+  }
+
   struct Shape {
     std::int64_t rows;
     std::int64_t columns;
@@ -136,9 +150,22 @@ TEST_P(CudaGradient, OfNorms) {
       const DeviceMatrix device_x = on_gpu(x);
       DeviceMatrix device_dx = on_gpu(dx);
       expect_near(gpu_->norm_matrix(device_x, norm), host_.norm_matrix(x, norm), what);
-      host_.norm_back(norm, x, g, nullptr, dx);
-      gpu_->norm_back(norm, device_x, on_gpu(g), nullptr, device_dx);
+      std::vector<float> slope = random(2 * columns);
+      const Buffer device_slope = Buffer::of(std::span<const float>(slope));
+      ParameterGradients parameters;
+      ParameterGradients device_parameters;
+      const auto count = static_cast<std::size_t>(columns);
+      parameters.add(norm.weight, std::span(slope).first(count));
+      device_parameters.add(norm.weight, {device_slope.as<float>(), count});
+      if (!norm.bias.empty()) {
+        parameters.add(norm.bias, std::span(slope).last(count));
+        device_parameters.add(norm.bias, {device_slope.as<float>() + count, count});
+      }
+      host_.norm_back(norm, x, g, &parameters, dx);
+      gpu_->norm_back(norm, device_x, on_gpu(g), &device_parameters, device_dx);
       expect_near(device_dx, dx, what + " back");
+      stream_->synchronize();
+      expect_near(device_slope.values<float>(), slope, what + " at weight and bias");
       gpu_->release();
     }
   }
@@ -188,14 +215,18 @@ TEST_P(CudaGradient, OfLinearLayers) {
 
     std::vector<float> slope = random(33 * columns);
     const Buffer device_slope = Buffer::of(std::span<const float>(slope));
+    std::vector<float> bias_slope = random(64);
+    const Buffer device_bias_slope = Buffer::of(std::span<const float>(bias_slope));
     LinearWitness<cpu::Matrix> witness;
     ParameterGradients parameters;
     parameters.add(set.parts[1].weight, slope);
+    parameters.add(set.parts[2].bias, bias_slope);
     witness.parameters = &parameters;
     host_.linear_back(set, x, g, witness, dx);
     LinearWitness<DeviceMatrix> device_witness;
     ParameterGradients device_parameters;
     device_parameters.add(set.parts[1].weight, {device_slope.as<float>(), slope.size()});
+    device_parameters.add(set.parts[2].bias, {device_bias_slope.as<float>(), bias_slope.size()});
     device_witness.parameters = &device_parameters;
     int calls = 0;
     device_witness.observer = [&](const LinearSet& seen, const DeviceMatrix& read,
@@ -210,7 +241,86 @@ TEST_P(CudaGradient, OfLinearLayers) {
     expect_near(device_dx, dx, what + " at x");
     stream_->synchronize();
     expect_near(device_slope.values<float>(), slope, what + " at a weight");
+    expect_near(device_bias_slope.values<float>(), bias_slope, what + " at a bias");
     gpu_->release();
+  }
+}
+
+// Layers that round what they read, whose weights somebody else places.
+TEST_P(CudaGradient, OfRoundedInputs) {
+  for (const char* scheme :
+       {"int4-sym-row-a8", "int4-sym-row-a4", "int4-sym-row-a4-asym", "int8-asym-g32-a8-asym",
+        "int4-sym-g64-a4g64c0.9", "int4-sym-g64-a8o", "int8-sym-row-a8s", "int4-asym-g16-a3"}) {
+    for (const std::int64_t rows : {1, 7, 130}) {
+      constexpr std::int64_t kInputs = 320;
+      constexpr std::int64_t kOutputs = 33;
+      const std::string what = std::string(scheme) + " " + std::to_string(rows);
+      const auto parsed = formats::parse_scheme(scheme);
+      formats::PackedWeight weight =
+          formats::round_to_nearest(random(kOutputs * kInputs), kOutputs, kInputs, parsed);
+      if (parsed.activation.stored_scale) {
+        weight = formats::with_input_scale(std::move(weight), 0.015f);
+      }
+      LinearSet set{0, {{"layer", std::move(weight), random(kOutputs)}}};
+      cpu::Matrix x = random(rows, kInputs);
+      x.row(rows - 1)[7] = 17.0f;  // an outlier
+      std::fill_n(x.row(rows / 2) + 64, 64, 0.0f);
+      const auto rounding = rounding_of(set);
+      ASSERT_TRUE(rounding) << what;
+      const cpu::Matrix expected = rounded_input(x, *rounding, ops_);
+      const DeviceMatrix device_x = on_gpu(x);
+
+      std::vector<float> values;
+      for (std::int64_t n = 0; n < kOutputs; ++n) {
+        values.resize(values.size() + kInputs);
+        formats::decode_row(set.parts[0].weight, n, std::span(values).last(kInputs));
+      }
+      const Linear dense{
+          "dense",
+          formats::dense_weight(core::from_float32(values, {kOutputs, kInputs}, core::DType::kF32)),
+          {}};
+      const LinearSet plain{0, {dense}};
+      const bool half = gpu_->product_type() == core::DType::kBF16;
+      const Buffer placed = half ? Buffer::of(std::span<const core::Bf16>(to_bf16(values)))
+                                 : Buffer::of(std::span<const float>(values));
+      gpu_->place(set.parts[0].weight, placed.as<std::byte>());
+
+      const cpu::Matrix g = random(rows, kOutputs);
+      cpu::Matrix dx = random(rows, kInputs);
+      DeviceMatrix device_dx = on_gpu(dx);
+      std::vector<float> slope(values.size());
+      const Buffer device_slope = Buffer::of(std::span<const float>(slope));
+      ParameterGradients parameters;
+      parameters.add(plain.parts[0].weight, slope);
+      LinearWitness<cpu::Matrix> witness;
+      witness.parameters = &parameters;
+      cpu::Matrix own = ops_.zeros(rows, kInputs);
+      host_.linear_back(plain, expected, g, witness, own);
+      cut_gradient(x, *rounding, own, ops_.pool());
+      host_.add(dx, own);
+
+      LinearWitness<DeviceMatrix> device_witness;
+      ParameterGradients device_parameters;
+      device_parameters.add(set.parts[0].weight, {device_slope.as<float>(), slope.size()});
+      device_witness.parameters = &device_parameters;
+      device_witness.observer = [&](const LinearSet&, const DeviceMatrix& read,
+                                    const DeviceMatrix&) {
+        const cpu::Matrix found = back(read);
+        EXPECT_TRUE(
+            std::equal(found.values().begin(), found.values().end(), expected.values().begin()))
+            << what;
+      };
+      cpu::Matrix y = host_.linear(expected, plain);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        host_vector_add(y.row(i), set.parts[0].bias);
+      }
+      expect_near(gpu_->linear(device_x, set), y, what);
+      gpu_->linear_back(set, device_x, on_gpu(g), device_witness, device_dx);
+      expect_near(device_dx, dx, what + " at x");
+      stream_->synchronize();
+      expect_near(device_slope.values<float>(), slope, what + " at the weight");
+      gpu_->release();
+    }
   }
 }
 
@@ -376,13 +486,12 @@ TEST_P(CudaTape, AgreesWithTheCpu) {
 }
 
 TEST_P(CudaTape, RefusesWhatItDoesNotTrain) {
-  const Norm norm{"a norm", NormKind::kRms, random(8), {}, 1e-5f};
-  std::vector<float> slope(8);
+  const core::Tensor table = core::Tensor::zeros(core::DType::kF32, {4, 8});
+  std::vector<float> slope(32);
   ParameterGradients parameters;
-  parameters.add(norm.weight, slope);
-  DeviceMatrix dx = on_gpu(random(2, 8));
-  EXPECT_THROW(gpu_->norm_back(norm, on_gpu(random(2, 8)), on_gpu(random(2, 8)), &parameters, dx),
-               core::Error);
+  parameters.add(table, slope);
+  const std::int32_t ids[] = {1, 2};
+  EXPECT_THROW(gpu_->embed_back(table, ids, 0, on_gpu(random(2, 8)), &parameters), core::Error);
   const LinearSet set{0, {layer(4, 8, false)}};
   EXPECT_THROW((void)gpu_->linear(on_gpu(random(2, 8)), set), core::Error);  // not loaded
 }

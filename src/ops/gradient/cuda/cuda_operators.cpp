@@ -1,13 +1,16 @@
 #include "ops/gradient/cuda/cuda_operators.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "core/error.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/elementwise/vectors.h"
+#include "ops/gradient/cuda/parameter_kernels.h"
 #include "ops/gradient/cuda/row_kernels.h"
+#include "ops/gradient/rounded_input.h"
 
 namespace nibble::ops::gradient::cuda {
 namespace {
@@ -21,7 +24,23 @@ constexpr std::int64_t kScoreValues = std::int64_t{1} << 26;  // of attention, a
 
 void require_constant(bool is_constant, std::string_view name) {
   core::require(is_constant, core::ErrorKind::kFailed,
-                "{} is not trained on a GPU: gradients of weights alone are built there", name);
+                "{} is not trained on a GPU: gradients of embeddings are not built there", name);
+}
+
+// How a set rounds its input. Throws kUsage where not to integers.
+std::optional<IntegerRounding> integer_rounding_of(const LinearSet& set) {
+  const std::optional<InputRounding> rounding = rounding_of(set);
+  if (!rounding) {
+    return std::nullopt;
+  }
+  const formats::Activation& activation = rounding->activation;
+  core::require(
+      activation.type == &formats::kIntegerCodes, core::ErrorKind::kUsage,
+      "layer {} rounds its input to other numbers than integers, which is not trained on a "
+      "GPU; use --device cpu",
+      set.parts.front().name);
+  return IntegerRounding{activation.bits, activation.symmetric, activation.keeps_outliers,
+                         activation.clip, rounding->scale,      activation.group};
 }
 
 void copy_values(const float* from, float* to, std::int64_t count, cudaStream_t stream) {
@@ -66,6 +85,10 @@ void CudaOperators::load(const LinearSet& set) {
 
 void CudaOperators::place(const formats::PackedWeight& weight, const void* values) {
   weights_[&weight] = values;
+}
+
+void CudaOperators::place(const std::vector<float>& vector, const float* values) {
+  constants_[&vector] = values;
 }
 
 void CudaOperators::release() {
@@ -186,11 +209,19 @@ CudaOperators::Matrix CudaOperators::norm_matrix(const Matrix& x, const Norm& no
 
 void CudaOperators::norm_back(const Norm& norm, const Matrix& x, const Matrix& g,
                               const ParameterGradients* parameters, Matrix& dx) {
-  require_constant(parameters == nullptr ||
-                       (parameters->of(norm.weight).empty() && parameters->of(norm.bias).empty()),
-                   norm.name);
-  add_norm_gradient(weights_of(norm), x.data(), g.data(), dx.data(), x.rows(), x.columns(),
-                    stream_);
+  const ops::cuda::NormWeights weights = weights_of(norm);
+  if (parameters != nullptr) {
+    if (const auto to = parameters->of(norm.weight); !to.empty()) {
+      const Buffer moments(pool_, x.rows() * static_cast<std::int64_t>(sizeof(RowMoments)));
+      row_moments(weights, x.data(), x.rows(), x.columns(), moments.as<RowMoments>(), stream_);
+      add_norm_weight_gradient(x.data(), moments.as<RowMoments>(), g.data(), x.rows(), x.columns(),
+                               to.data(), stream_);
+    }
+    if (const auto to = parameters->of(norm.bias); !to.empty()) {
+      add_column_sums(g.data(), g.rows(), g.columns(), g.columns(), to.data(), stream_);
+    }
+  }
+  add_norm_gradient(weights, x.data(), g.data(), dx.data(), x.rows(), x.columns(), stream_);
 }
 
 CudaOperators::Factor CudaOperators::factor(const Matrix& x) {
@@ -225,8 +256,16 @@ CudaOperators::Matrix CudaOperators::weight_slopes(const Matrix& x, const Matrix
   return result;
 }
 
+CudaOperators::Matrix CudaOperators::rounded(const Matrix& x, const IntegerRounding& rounding) {
+  Matrix y = matrix(x.rows(), x.columns());
+  round_input(rounding, x.data(), x.rows(), x.columns(), y.data(), stream_);
+  return y;
+}
+
 CudaOperators::Matrix CudaOperators::linear(const Matrix& x, const LinearSet& set) {
-  const Factor read = factor(x);
+  const std::optional<IntegerRounding> rounding = integer_rounding_of(set);
+  const Matrix own = rounding ? rounded(x, *rounding) : Matrix();
+  const Factor read = factor(rounding ? own : x);
   Matrix y = matrix(x.rows(), set.n());
   std::int64_t column = 0;
   for (const Linear& part : set.parts) {
@@ -250,28 +289,49 @@ void CudaOperators::linear(const Factor& read, const Linear& part, Matrix& y, st
   }
 }
 
-void CudaOperators::linear_back(const LinearSet& set, const Matrix& x, const Matrix& g,
-                                const LinearWitness<Matrix>& witness, Matrix& dx) {
-  if (witness.observer) {
-    witness.observer(set, x, g);
-  }
-  const std::int64_t m = x.rows();
-  const std::int64_t k = set.k();
-  const Factor slope = factor(g);
-  const Factor read = witness.parameters != nullptr ? factor(x) : Factor{};
+void CudaOperators::add_parameter_gradients(const LinearSet& set, const Factor& read,
+                                            const Factor& slope, const Matrix& g,
+                                            const ParameterGradients& parameters) {
   std::int64_t column = 0;
   for (const Linear& part : set.parts) {
     const std::int64_t n = part.weight.n;
-    if (witness.parameters != nullptr) {
-      require_constant(witness.parameters->of(part.bias).empty(), part.name);
-      if (const auto to = witness.parameters->of(part.weight); !to.empty()) {
-        blas_.multiply(n, k, m, 1.0f, operand(slope.data, slope.ld, column, true),
-                       operand(read.data, read.ld, 0), 1.0f, {to.data(), k});
-      }
+    const std::int64_t k = part.weight.k;
+    if (const auto to = parameters.of(part.weight); !to.empty()) {
+      blas_.multiply(n, k, g.rows(), 1.0f, operand(slope.data, slope.ld, column, true),
+                     operand(read.data, read.ld, 0), 1.0f, {to.data(), k});
     }
-    blas_.multiply(m, k, n, 1.0f, operand(slope.data, slope.ld, column),
-                   operand(weight_of(part), k, 0), 1.0f, {dx.data(), k});
+    if (const auto to = parameters.of(part.bias); !to.empty()) {
+      add_column_sums(g.data() + column, g.rows(), n, g.columns(), to.data(), stream_);
+    }
     column += n;
+  }
+}
+
+void CudaOperators::linear_back(const LinearSet& set, const Matrix& x, const Matrix& g,
+                                const LinearWitness<Matrix>& witness, Matrix& dx) {
+  const std::optional<IntegerRounding> rounding = integer_rounding_of(set);
+  const Matrix own = rounding && witness.is_there() ? rounded(x, *rounding) : Matrix();
+  const Matrix& read = rounding ? own : x;
+  if (witness.observer) {
+    witness.observer(set, read, g);
+  }
+  const Factor slope = factor(g);
+  if (witness.parameters != nullptr) {
+    add_parameter_gradients(set, factor(read), slope, g, *witness.parameters);
+  }
+  const bool cuts = rounding && rounding->cuts();
+  Matrix uncut = cuts ? zeros(x.rows(), x.columns()) : Matrix();
+  Matrix& to = cuts ? uncut : dx;
+  std::int64_t column = 0;
+  for (const Linear& part : set.parts) {
+    const std::int64_t n = part.weight.n;
+    blas_.multiply(x.rows(), set.k(), n, 1.0f, operand(slope.data, slope.ld, column),
+                   operand(weight_of(part), set.k(), 0), 1.0f, {to.data(), set.k()});
+    column += n;
+  }
+  if (cuts) {
+    cut_gradient(*rounding, x.data(), x.rows(), x.columns(), uncut.data(), stream_);
+    add(dx, uncut);
   }
 }
 

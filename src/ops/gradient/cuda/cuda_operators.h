@@ -12,6 +12,7 @@
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/gradient/attention_gradient.h"
 #include "ops/gradient/cuda/attention_kernels.h"
+#include "ops/gradient/cuda/input_kernels.h"
 #include "ops/gradient/gradient_tape.h"
 #include "ops/gradient/product_precision.h"
 
@@ -22,8 +23,8 @@ namespace nibble::ops::gradient::cuda {
 /// scores as matrices, some rows of queries at a time.
 ///
 /// Numbers of the model are known by the object that a forward pass reads them from, which must not
-/// move or change between load() and release(). Gradients of ParameterGradients are memory of the
-/// GPU; those of weights only.
+/// move between load() and release(), and change only where they were placed. Gradients of
+/// ParameterGradients are memory of the GPU; embeddings have none.
 class CudaOperators {
  public:
   using Matrix = ops::cuda::DeviceMatrix;
@@ -51,6 +52,8 @@ class CudaOperators {
   void load(const LinearSet& set);
   /// Takes `values` [n, k] in product_type(), in memory of the caller, for a weight.
   void place(const formats::PackedWeight& weight, const void* values);
+  /// Takes `values`, as many float32 in memory of the caller, for a bias or the weight of a norm.
+  void place(const std::vector<float>& vector, const float* values);
   /// Gives all memory back; that of a matrix when it goes.
   void release();
 
@@ -83,6 +86,7 @@ class CudaOperators {
   /// outputs, g [m, n].
   Matrix weight_slopes(const Matrix& x, const Matrix& g);
 
+  /// Layers that round their input (rounded_input.h) read it rounded; their weights are placed.
   Matrix linear(const Matrix& x, const LinearSet& set);
   /// Columns [column, column + n) of y become those of one layer.
   void linear(const Matrix& x, const Linear& part, Matrix& y, std::int64_t column);
@@ -129,6 +133,9 @@ class CudaOperators {
   ops::cuda::NormWeights weights_of(const Norm& norm);
   const void* weight_of(const Linear& part) const;
   void linear(const Factor& read, const Linear& part, Matrix& y, std::int64_t column);
+  Matrix rounded(const Matrix& x, const IntegerRounding& rounding);
+  void add_parameter_gradients(const LinearSet& set, const Factor& read, const Factor& slope,
+                               const Matrix& g, const ParameterGradients& parameters);
   Heads heads_of(const AttentionSpec& spec);
 
   // Some queries of a sequence, and all keys that they see.
