@@ -39,14 +39,10 @@ class CudaModelTrainer final : public ModelTrainer {
     for (const models::Block& block : network_.decoder.blocks) {
       load_rest(block);
     }
-    load_ends(network_);
+    gpu_.load_ends(network_);
     if (options.loss.logits > 0) {
-      for (const models::Block& block : teacher_.decoder.blocks) {
-        for (const ops::LinearSet* set : models::linear_sets(block)) {
-          gpu_.operators().load(*set);
-        }
-      }
-      load_ends(teacher_);
+      gpu_.load_blocks(teacher_);
+      gpu_.load_ends(teacher_);
     }
     tape_.set_observer([this](const ops::LinearSet& set, const DeviceMatrix& x,
                               const DeviceMatrix& dy) { add_gradients(set, x, dy); });
@@ -139,15 +135,6 @@ class CudaModelTrainer final : public ModelTrainer {
         if (!layers_.contains(&layer.weight)) {
           gpu_.operators().load(layer);
         }
-      }
-    }
-  }
-
-  void load_ends(const models::Network& network) {
-    gpu_.operators().load(network.output);
-    for (const auto* projection : {&network.embeddings.project_in, &network.project_out}) {
-      if (*projection) {
-        gpu_.operators().load(**projection);
       }
     }
   }

@@ -72,14 +72,10 @@ class CudaStudentTrainer final : public StudentTrainer {
         tape_(gpu_.operators()),
         sums_(kPartialSums * static_cast<std::int64_t>(sizeof(double))) {
     place_student();
-    load_ends(student_.network());
+    gpu_.load_ends(student_.network());
     if (task.loss.needs_teacher()) {
-      for (const models::Block& block : task.teacher.decoder.blocks) {
-        for (const ops::LinearSet* set : models::linear_sets(block)) {
-          gpu_.operators().load(*set);
-        }
-      }
-      load_ends(task.teacher);
+      gpu_.load_blocks(task.teacher);
+      gpu_.load_ends(task.teacher);
     }
     update();
   }
@@ -158,16 +154,6 @@ class CudaStudentTrainer final : public StudentTrainer {
 
   std::span<float> gradient_of(const Parameter* parameter) const {
     return {optimizer_.gradient(parameter), parameter->values.size()};
-  }
-
-  // What stands before the blocks and behind them, and is not trained.
-  void load_ends(const models::Network& network) {
-    gpu_.operators().load(network.output);
-    for (const auto* projection : {&network.embeddings.project_in, &network.project_out}) {
-      if (*projection) {
-        gpu_.operators().load(**projection);
-      }
-    }
   }
 
   void update() {

@@ -24,6 +24,11 @@ class TrainingGpu {
   const CudaOperators& operators() const { return operators_; }
   cudaStream_t stream() const { return stream_.get(); }
 
+  /// Loads what stands before the blocks of a decoder and behind them.
+  void load_ends(const models::Network& network);
+  /// Loads all layers of its blocks.
+  void load_blocks(const models::Network& network);
+
  private:
   device::CudaDevice device_;
   device::cuda::Stream stream_;

@@ -10,6 +10,7 @@
 #include "core/temporary_folder_for_tests.h"
 #include "engine/encoder.h"
 #include "engine/text_to_text.h"
+#include "io/temporary_folder_for_tests.h"
 #include "tune/qat/encoder_for_tests.h"
 
 // Training from the first step to the folder of a model that runs.
@@ -154,6 +155,24 @@ TEST_F(TrainStudent, LearnsABatchByHeart) {
   ASSERT_EQ(losses.size(), 150U);
   EXPECT_GT(losses.front(), 0.5);
   EXPECT_LT(losses.back(), 0.1);
+}
+
+// Before a GPU is looked for.
+TEST_F(TrainStudent, RefusesOnAGpuWhatIsTrainedOnACpuAlone) {
+  options_.place.kind = device::Kind::kCuda;
+  const auto refused = [&](const std::string& what) {
+    io::expect_error(core::ErrorKind::kUsage, {what}, [&] { train(folder_.path() / "refused"); });
+    EXPECT_FALSE(fs::exists(folder_.path() / "refused"));
+  };
+  refused("on a GPU qat trains decoders");
+  model_ = small_decoder();
+  refused("has no attention and no scores");
+  options_.loss = {.labels = 1, .logits = 1, .hidden = 1};
+  options_.pruning = parse_pruning("2:4");
+  refused("does not prune");
+  options_.pruning = {};
+  options_.recipe = rounded_by("lut4-nf4-row");
+  refused("layers in lut4-nf4-row are not tuned");
 }
 
 TEST_F(TrainStudent, RefusesAnotherJobInItsPlace) {
