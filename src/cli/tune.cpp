@@ -68,7 +68,8 @@ class Tune final : public ModelCommand {
         ->in_range(1, 1 << 20)
         ->capture_default_str();
     add_option(app, "--device", device_,
-               "Where to train decoders, in all stages: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+               "Where to train decoders, in all stages: cpu, cuda (an NVIDIA GPU), or cuda:1 (the "
+               "second one)")
         ->check(parsed_by(device::parse_place))
         ->capture_default_str();
     add_option(app, "--precision", precision_,

@@ -1,139 +1,18 @@
 // Values and gradients of a GPU's operators beside those of a CPU.
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "core/float16.h"
-#include "core/random.h"
-#include "device/cuda/check.h"
-#include "device/cuda/gpu_for_tests.h"
-#include "device/cuda/memory.h"
-#include "device/cuda/stream.h"
-#include "formats/format.h"
 #include "models/forward.h"
 #include "models/model.h"
-#include "ops/gradient/cuda/cuda_operators.h"
-#include "ops/gradient/gradient_ops.h"
-#include "ops/gradient/rounded_input.h"
+#include "ops/gradient/cuda/cuda_gradient_for_tests.h"
 
 namespace nibble::ops::gradient {
 namespace {
-
-using cuda::CudaGradientOps;
-using cuda::CudaOperators;
-using DeviceMatrix = CudaOperators::Matrix;
-using device::cuda::Buffer;
-
-const std::filesystem::path kFamilies =
-    std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
-
-// What rounding of the factors of products leaves, of the largest value.
-double tolerance_of(ProductPrecision precision) {
-  switch (precision) {
-    case ProductPrecision::kFloat32:
-      return 3e-5;
-    case ProductPrecision::kTf32:
-      return 4e-3;
-    case ProductPrecision::kBfloat16:
-      return 3e-2;
-  }
-  return 0;
-}
-
-class CudaGradient : public device::GpuTest, public testing::WithParamInterface<ProductPrecision> {
- protected:
-  void SetUp() override {
-    device::GpuTest::SetUp();
-    if (!IsSkipped()) {
-      poison();
-      stream_.emplace();
-      gpu_.emplace(stream_->get(), GetParam(), ops_);
-    }
-  }
-
-  cpu::Matrix random(std::int64_t rows, std::int64_t columns) {
-    cpu::Matrix x = ops_.matrix(rows, columns);
-    std::generate_n(x.data(), rows * columns, [&] { return random_.normal(); });
-    return x;
-  }
-  std::vector<float> random(std::int64_t count) {
-    const cpu::Matrix x = random(1, count);
-    return {x.values().begin(), x.values().end()};
-  }
-  DeviceMatrix on_gpu(const cpu::Matrix& x) {
-    return gpu_->uploaded(x.values(), x.rows(), x.columns());
-  }
-  cpu::Matrix back(const DeviceMatrix& x) {
-    cpu::Matrix y = ops_.matrix(x.rows(), x.columns());
-    gpu_->download(x, std::span(y.data(), static_cast<std::size_t>(x.count())));
-    return y;
-  }
-
-  // Of the largest value; `factor`: times the tolerance of one product.
-  static void expect_near(std::span<const float> got, std::span<const float> expected,
-                          const std::string& what, double factor = 1.0) {
-    ASSERT_EQ(got.size(), expected.size()) << what;
-    double largest = 1e-30;
-    double worst = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      largest = std::max(largest, std::fabs(static_cast<double>(expected[i])));
-      const double distance =
-          std::fabs(static_cast<double>(got[i]) - static_cast<double>(expected[i]));
-      worst = std::isnan(distance) ? INFINITY : std::max(worst, distance);
-    }
-    EXPECT_LT(worst / largest, factor * tolerance_of(GetParam())) << what;
-  }
-  void expect_near(const DeviceMatrix& got, const cpu::Matrix& expected, const std::string& what,
-                   double factor = 1.0) {
-    ASSERT_EQ(got.rows(), expected.rows()) << what;
-    expect_near(back(got).values(), expected.values(), what, factor);
-  }
-
-  ops::Linear layer(std::int64_t n, std::int64_t k, bool has_bias) {
-    core::Tensor values = core::Tensor::zeros(core::DType::kF32, {n, k});
-    for (float& value : values.mutable_data<float>()) {
-      value = random_.normal();
-    }
-    return {"layer", formats::dense_weight(std::move(values)),
-            has_bias ? random(n) : std::vector<float>()};
-  }
-
-  static std::vector<core::Bf16> to_bf16(const std::vector<float>& values) {
-    std::vector<core::Bf16> result(values.size());
-    std::transform(values.begin(), values.end(), result.begin(),
-                   [](float value) { return core::to_bf16(value); });
-    return result;
-  }
-  static void host_vector_add(float* y, const std::vector<float>& x) {
-    std::transform(x.begin(), x.end(), y, y, std::plus<>());
-  }
-
-  struct Shape {
-    std::int64_t rows;
-    std::int64_t columns;
-  };
-  static constexpr Shape kShapes[] = {{1, 1}, {3, 17}, {7, 256}, {2, 4099}, {130, 64}};
-
-  core::Random random_{11};
-  cpu::CpuOps ops_{{2, ActivationPrecision::kFloat}};
-  CpuOperators host_{ops_};
-  std::optional<device::cuda::Stream> stream_;
-  std::optional<CudaOperators> gpu_;
-
- private:
-  // What a kernel does not write shall be seen: memory that is allocated from here on holds NaN.
-  static void poison() {
-    const Buffer memory(std::int64_t{1} << 29);
-    device::cuda::check(cudaMemset(memory.data(), 0xff, std::size_t{1} << 29), "cudaMemset");
-  }
-};
 
 TEST_P(CudaGradient, OfNorms) {
   for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
@@ -243,84 +122,6 @@ TEST_P(CudaGradient, OfLinearLayers) {
     expect_near(device_slope.values<float>(), slope, what + " at a weight");
     expect_near(device_bias_slope.values<float>(), bias_slope, what + " at a bias");
     gpu_->release();
-  }
-}
-
-// Layers that round what they read, whose weights somebody else places.
-TEST_P(CudaGradient, OfRoundedInputs) {
-  for (const char* scheme :
-       {"int4-sym-row-a8", "int4-sym-row-a4", "int4-sym-row-a4-asym", "int8-asym-g32-a8-asym",
-        "int4-sym-g64-a4g64c0.9", "int4-sym-g64-a8o", "int8-sym-row-a8s", "int4-asym-g16-a3"}) {
-    for (const std::int64_t rows : {1, 7, 130}) {
-      constexpr std::int64_t kInputs = 320;
-      constexpr std::int64_t kOutputs = 33;
-      const std::string what = std::string(scheme) + " " + std::to_string(rows);
-      const auto parsed = formats::parse_scheme(scheme);
-      formats::PackedWeight weight =
-          formats::round_to_nearest(random(kOutputs * kInputs), kOutputs, kInputs, parsed);
-      if (parsed.activation.stored_scale) {
-        weight = formats::with_input_scale(std::move(weight), 0.015f);
-      }
-      LinearSet set{0, {{"layer", std::move(weight), random(kOutputs)}}};
-      cpu::Matrix x = random(rows, kInputs);
-      x.row(rows - 1)[7] = 17.0f;  // an outlier
-      std::fill_n(x.row(rows / 2) + 64, 64, 0.0f);
-      const auto rounding = rounding_of(set);
-      ASSERT_TRUE(rounding) << what;
-      const cpu::Matrix expected = rounded_input(x, *rounding, ops_);
-      const DeviceMatrix device_x = on_gpu(x);
-
-      std::vector<float> values;
-      for (std::int64_t n = 0; n < kOutputs; ++n) {
-        values.resize(values.size() + kInputs);
-        formats::decode_row(set.parts[0].weight, n, std::span(values).last(kInputs));
-      }
-      const Linear dense{
-          "dense",
-          formats::dense_weight(core::from_float32(values, {kOutputs, kInputs}, core::DType::kF32)),
-          {}};
-      const LinearSet plain{0, {dense}};
-      const bool half = gpu_->product_type() == core::DType::kBF16;
-      const Buffer placed = half ? Buffer::of(std::span<const core::Bf16>(to_bf16(values)))
-                                 : Buffer::of(std::span<const float>(values));
-      gpu_->place(set.parts[0].weight, placed.as<std::byte>());
-
-      const cpu::Matrix g = random(rows, kOutputs);
-      cpu::Matrix dx = random(rows, kInputs);
-      DeviceMatrix device_dx = on_gpu(dx);
-      std::vector<float> slope(values.size());
-      const Buffer device_slope = Buffer::of(std::span<const float>(slope));
-      ParameterGradients parameters;
-      parameters.add(plain.parts[0].weight, slope);
-      LinearWitness<cpu::Matrix> witness;
-      witness.parameters = &parameters;
-      cpu::Matrix own = ops_.zeros(rows, kInputs);
-      host_.linear_back(plain, expected, g, witness, own);
-      cut_gradient(x, *rounding, own, ops_.pool());
-      host_.add(dx, own);
-
-      LinearWitness<DeviceMatrix> device_witness;
-      ParameterGradients device_parameters;
-      device_parameters.add(set.parts[0].weight, {device_slope.as<float>(), slope.size()});
-      device_witness.parameters = &device_parameters;
-      device_witness.observer = [&](const LinearSet&, const DeviceMatrix& read,
-                                    const DeviceMatrix&) {
-        const cpu::Matrix found = back(read);
-        EXPECT_TRUE(
-            std::equal(found.values().begin(), found.values().end(), expected.values().begin()))
-            << what;
-      };
-      cpu::Matrix y = host_.linear(expected, plain);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        host_vector_add(y.row(i), set.parts[0].bias);
-      }
-      expect_near(gpu_->linear(device_x, set), y, what);
-      gpu_->linear_back(set, device_x, on_gpu(g), device_witness, device_dx);
-      expect_near(device_dx, dx, what + " at x");
-      stream_->synchronize();
-      expect_near(device_slope.values<float>(), slope, what + " at the weight");
-      gpu_->release();
-    }
   }
 }
 
@@ -496,12 +297,6 @@ TEST_P(CudaTape, RefusesWhatItDoesNotTrain) {
   EXPECT_THROW((void)gpu_->linear(on_gpu(random(2, 8)), set), core::Error);  // not loaded
 }
 
-std::string name_of(const testing::TestParamInfo<ProductPrecision>& parameter) {
-  return std::string(to_string(parameter.param));
-}
-
-const auto kPrecisions = testing::Values(ProductPrecision::kFloat32, ProductPrecision::kTf32,
-                                         ProductPrecision::kBfloat16);
 INSTANTIATE_TEST_SUITE_P(All, CudaGradient, kPrecisions, name_of);
 INSTANTIATE_TEST_SUITE_P(All, CudaTape, kPrecisions, name_of);
 
