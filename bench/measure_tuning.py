@@ -8,8 +8,11 @@ RUNS has a line for each run, the most important first: a model, a recipe, and t
 
     lm-26m gqsa-w4s50 bqpo,epochs=5,lr=3e-3,batch=2 e2e-oqp,e2e-epochs=2,e2e-lr=3e-3,batch=2
 
-The recipe `original` is the float model. Runs that begin alike share what they have in common. Calibration and training read
-the first text of --calib, or the texts that a stage names (`text=mixed+other`).
+    lm-26m original qat,recipe=w4a4,seq-len=1024,epochs=2,lr=1e-3,kd=labels=0.5+logits=1
+
+A + stands for a comma in what an option takes. The recipe `original` is the float model; `qat` starts from it. Runs that begin
+alike share what they have in common. Calibration and training read the first text of --calib, or the texts that a stage names
+(`text=mixed+other`).
 
 Adds one line of JSON for each step to RESULTS (bench/results/tuning.jsonl) and leaves out those that are there, so that it can be
 interrupted and repeated. A step that a model refuses is written down with the refusal. --held-out is a text that is like the one
@@ -34,8 +37,9 @@ from measurements import read
 ROOT = Path(__file__).resolve().parent.parent
 EVALUATION = ["--seq-len", "1024", "--max-tokens", "40960", "--activations", "float", "--quiet", "--json"]
 ONE_SHOT = ["--samples", "128", "--seq-len", "1024"]
-TUNING = ["--samples", "65536", "--seq-len", "512"]  # as many windows as the text has
+TUNING = {"samples": "65536", "seq-len": "512"}  # as many windows as the text has
 ORIGINAL = "original"
+STUDENT = "qat"  # its teacher is the model that it starts from
 
 
 def named(pairs):
@@ -92,7 +96,7 @@ class Bench:
         return Finished(text, time.monotonic() - began, usage.ru_maxrss // 1024)
 
     def folder(self, steps):
-        return Path(self.models[steps[0]]) if steps[1] == ORIGINAL else self.options.work / "+".join(steps)
+        return Path(self.models[steps[0]]) if steps[1:] == (ORIGINAL,) else self.options.work / "+".join(steps)
 
     def command(self, steps):
         """What makes the model of these steps from the one before."""
@@ -102,10 +106,12 @@ class Bench:
             return ["quantize", self.models[steps[0]], "-o", made, "--recipe", steps[1], "--calib", self.calibrations[first], *ONE_SHOT,
                     *device]
         stage, *pairs = steps[-1].split(",")
-        settings = named(pairs)
+        settings = TUNING | named(pairs)
+        if stage != STUDENT:
+            settings["teacher"] = self.models[steps[0]]
         texts = [self.calibrations[name] for name in settings.pop("text", first).split("+")]
-        return ["tune", self.folder(steps[:-1]), "-o", made, "--stage", stage, "--teacher", self.models[steps[0]], "--calib", *texts,
-                *TUNING, *(word for name, value in settings.items() for word in ("--" + name, value)), *device]
+        return ["tune", self.folder(steps[:-1]), "-o", made, "--stage", stage, "--calib", *texts,
+                *(word for name, value in settings.items() for word in ("--" + name, value.replace("+", ","))), *device]
 
     def evaluate(self, folder):
         found = {name: json.loads(self.call("eval", folder, "--text", text, *EVALUATION, "--device", self.options.evaluate_on).output)
@@ -115,7 +121,7 @@ class Bench:
 
     def measure(self, steps):
         row = {"model": steps[0], "recipe": steps[1], "steps": steps}
-        if steps[1] == ORIGINAL:
+        if steps[1:] == (ORIGINAL,):
             return row | self.evaluate(self.folder(steps))
         row["device"] = self.options.device_name
         folder = self.folder(steps)
@@ -125,8 +131,8 @@ class Bench:
             made = self.call(*self.command(steps))
         except Refused as refusal:
             return row | {"refused": str(refusal)}
-        if windows := re.search(r"(\d+) windows of \d+ tokens, (\d+) to learn from", made.output):
-            row["windows"] = int(windows[2])
+        if windows := re.search(r"(\d+) to learn from|(\d+) texts, ", made.output):
+            row["windows"] = int(windows[1] or windows[2])
         return row | {"seconds": round(made.seconds, 1), "megabytes": made.megabytes} | self.evaluate(folder)
 
     def step(self, steps):

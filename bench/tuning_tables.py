@@ -1,5 +1,5 @@
-"""Tables of training, from the files tuning.jsonl, students.jsonl, writers.jsonl, writer_losses.jsonl and tuning_speed.jsonl of
-bench/results."""
+"""Tables of training, from the files tuning.jsonl, decoder_students.jsonl, students.jsonl, writers.jsonl, writer_losses.jsonl and
+tuning_speed.jsonl of bench/results."""
 from measurements import markdown, read
 
 
@@ -13,6 +13,7 @@ def tables(results):
                 found[f"tuning/{name}{model}"] = table(own)
         else:
             found[f"tuning/{model}"] = decoders(own)
+    found["decoder-students"] = decoder_students(read(results / "decoder_students.jsonl"))
     students = read(results / "students.jsonl")
     for task in {row["task"] for row in students}:
         found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
@@ -84,6 +85,16 @@ def one_shot(rows):
     return markdown(["recipe", "bits/weight", *(name for text in texts for name in (text, "adds"))], body)
 
 
+def decoder_students(rows):
+    """A row for each way to round weights and activations of a decoder: perplexity of the text to choose by and of the others."""
+    texts, originals = list(rows[0]["perplexity"]), {row["model"]: row for row in rows if row["steps"] == [row["model"], "original"]}
+    body = [[row["model"], stage_options(row["steps"][2]) if len(row["steps"]) > 2 else f"`{row['recipe']}`", str(row.get("windows", "")),
+             f"{row['held_out']:.2f}", *(cell for text in texts for cell in (f"{row['perplexity'][text]:.2f}",
+                                                                            added(row, originals[row["model"]], text))),
+             f"{row['seconds']:.0f}" if len(row["steps"]) > 2 else ""] for row in rows]
+    return markdown(["model", "training", "windows", "held out", *(name for text in texts for name in (text, "adds")), "seconds"], body)
+
+
 def tried(rows):
     """A row for each stage of each run of bench/measure_tuning.py: its options, what the held-out text says, and what it cost."""
     body = []
@@ -98,7 +109,7 @@ def stage_options(step):
     """ "bqpo,lr=1e-3,text=written+mixed" as a page has it."""
     stage, *options = step.split(",")
     texts = [option.removeprefix("text=").replace("+", " and ") + " text" for option in options if option.startswith("text=")]
-    words = [stage, *(f"--{option.replace('=', ' ')}" for option in options if not option.startswith("text="))]
+    words = [stage, *(f"--{option.replace('=', ' ', 1).replace('+', ',')}" for option in options if not option.startswith("text="))]
     return ", ".join([f"`{' '.join(words)}`", *texts])
 
 
