@@ -90,7 +90,7 @@ TEST_F(SparseCudaLayers, HaveTheCodesOfTheCpu) {
   for (const std::string scheme :
        {"int4-asym-g16-bsr-a8", "int4-sym-g32-bsr-a8g64", "int4-asym-g16-bsr-a8g128",
         "int4-asym-g16-bsr-a8g16", "int4-asym-g16-s7-bsr-a8", "int4-asym-g16-bsr-a8s",
-        "int4-asym-g64-bsr-a4"}) {
+        "int4-asym-g64-bsr-a4", "int8-asym-g16-bsr-a8", "int8-sym-g32-bsr-t16-a8g128"}) {
     for (const std::int64_t m : {1, 3, 6, 32}) {
       expect_near(scheme, m, 2e-5);
     }
@@ -116,11 +116,14 @@ TEST_F(SparseCudaLayers, HaveTheIntegersOfTheCpu) {
 
 // 33 tokens and more meet weights in float16.
 TEST_F(SparseCudaLayers, OfFloatActivationsComeNear) {
-  for (const std::int64_t m : {1, 4, 7, 16, 32}) {
-    expect_near("int4-asym-g16-bsr", m, 1e-3);
-  }
-  for (const std::int64_t m : {33, 70}) {
-    expect_near("int4-asym-g16-bsr", m, 8e-3);
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int8-asym-g16-bsr", "int8-asym-g16-bsr-t16"}) {
+    for (const std::int64_t m : {1, 4, 7, 16, 32}) {
+      expect_near(scheme, m, 1e-3);
+    }
+    for (const std::int64_t m : {33, 70}) {
+      expect_near(scheme, m, 8e-3);
+    }
   }
 }
 
@@ -191,8 +194,8 @@ TEST_F(SparseCudaLayers, OfManyTokensComeNearInEveryPart) {
 
 TEST_F(SparseCudaLayers, WithoutAKernelAreRefused) {
   const std::pair<const char*, const char*> refused[] = {
-      {"int8-asym-g16-bsr", "codes of 8 bits; it takes up to 4"},
-      {"lut4-row-g16-bsr", "codes are entries of a book; it takes integers of up to 4 bits"}};
+      {"f16-g16-bsr", "weights are floats; it takes codes of up to 8 bits"},
+      {"lut4-row-g16-bsr", "codes are entries of a book; it takes integers of up to 8 bits"}};
   for (const auto& [scheme, reason] : refused) {
     CudaOps ops({});
     UnitPacker packer(pool_);

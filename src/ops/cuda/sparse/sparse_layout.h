@@ -7,11 +7,13 @@
 /// How block-sparse rows (formats/block_sparse.h) lie in the memory of a GPU.
 ///
 /// A *block* is 16 weights of a row that lie side by side, and what multiplies them: groups of 32
-/// and 64 are two and four blocks. The blocks that a row keeps are cut into *octets*, filled up
-/// with blocks of scale 0; a row that keeps none has one of those. Octets are what is shared: each
-/// thread block of the kernel takes rows with as many octets as the others, each of its warps the
-/// same number of octets, and each of the four *streams* of a warp (8 lanes) a fourth of them,
-/// across the ends of rows (Stream-K, arXiv 2301.03598).
+/// and 64 are two and four blocks. Codes of more than 4 bits are two blocks of the same place in
+/// neighbouring lanes of an octet, whose sum they are: the low 4 bits of codes and zero point with
+/// the scale, and the high bits with 16 times the scale. The blocks that a row keeps are cut into
+/// *octets*, filled up with blocks of scale 0; a row that keeps none has one of those. Octets are
+/// what is shared: each thread block of the kernel takes rows with as many octets as the others,
+/// each of its warps the same number of octets, and each of the four *streams* of a warp (8 lanes)
+/// a fourth of them, across the ends of rows (Stream-K, arXiv 2301.03598).
 ///
 ///   octets of a thread block  | row 0        | row 1 | row 2              | row 3  |
 ///   streams                   | 0      | 1      | 2      | 3      | 4      | 5     |
@@ -48,6 +50,13 @@ inline constexpr std::int64_t kMostSparseInputs = (std::int64_t{1} << kIndexBits
 inline constexpr int kZeroShift = 11;
 inline constexpr std::uint32_t kEndsBit = 1u << 15;
 inline constexpr int kScaleShift = 16;
+
+inline constexpr int kBlockBits = 4;                    // of a code in a block
+inline constexpr float kHighScale = 1 << kBlockBits;    // of a block of high bits
+inline constexpr int kMostSparseBits = 2 * kBlockBits;  // of a weight's code
+constexpr int blocks_of_codes(int bits) {
+  return bits > kBlockBits ? 2 : 1;
+}
 
 inline constexpr int kMostSparseBlocks = 1024;  // thread blocks
 inline constexpr int kMostSparseWarps = 32;     // of a thread block, a power of two
@@ -91,6 +100,7 @@ struct PackedSparse {
   SparsePlan plan;
   std::int64_t n = 0;
   std::int64_t k = 0;
+  int code_blocks = 1;                     // blocks_of_codes()
   std::vector<SparseShare> shares;         // [plan.blocks]
   std::vector<std::byte> units;            // kSparseUnitBytes each
   std::vector<std::uint32_t> rows;         // [n] word_of(RowPieces)

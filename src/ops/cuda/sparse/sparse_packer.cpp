@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <span>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "formats/bit_packing.h"
 #include "formats/block_sparse.h"
 
@@ -15,7 +17,6 @@ namespace {
 
 using formats::PackedWeight;
 
-constexpr int kMostBits = 4;
 constexpr std::int64_t kBlockBytes = kSparseInputs / 2;
 constexpr std::size_t kBanks = 8;  // of 16 bytes
 
@@ -37,7 +38,9 @@ std::int64_t blocks_of_group(const PackedWeight& weight) {
 
 std::int64_t octets_of(const PackedWeight& weight, std::int64_t row) {
   const auto [begin, end] = formats::stored_groups_of(weight, row);
-  return std::max<std::int64_t>(1, ((end - begin) * blocks_of_group(weight) + kOctet - 1) / kOctet);
+  const std::int64_t blocks =
+      (end - begin) * blocks_of_group(weight) * blocks_of_codes(weight.scheme.code.bits);
+  return std::max<std::int64_t>(1, (blocks + kOctet - 1) / kOctet);
 }
 
 /// One row's blocks, each in the bank of its lowest three bits.
@@ -57,14 +60,15 @@ class RowBlocks {
     left_ = (end - begin) * each;
   }
 
-  /// One block of each bank, as far as there are any; then others; then blocks of scale 0.
+  /// Blocks of one place in each bank, as far as there are any; then others; then blocks of scale
+  /// 0.
   Octet next() {
     Octet octet;
     std::array<bool, kBanks> used{};
     std::size_t count = 0;
-    for (std::size_t bank = 0; bank < kBanks; ++bank) {
+    for (std::size_t bank = 0; bank < kBanks && count < octet.size(); ++bank) {
       if (!banks_[bank].empty()) {
-        octet[count++] = take(bank);
+        count = take(bank, octet, count);
         used[bank] = true;
       }
     }
@@ -72,7 +76,7 @@ class RowBlocks {
       const auto fullest =
           std::max_element(banks_.begin(), banks_.end(),
                            [](const auto& a, const auto& b) { return a.size() < b.size(); });
-      octet[count++] = take(index(fullest - banks_.begin()));
+      count = take(index(fullest - banks_.begin()), octet, count);
     }
     for (std::size_t bank = 0; count < octet.size(); ++bank) {
       if (bank >= kBanks || !used[bank]) {
@@ -89,32 +93,54 @@ class RowBlocks {
     std::int64_t place;  // in the row
   };
 
-  Block take(std::size_t bank) {
+  /// Puts the blocks of a place behind the `count` of the octet; returns how many it has then.
+  std::size_t take(std::size_t bank, Octet& octet, std::size_t count) {
     const Stored stored = banks_[bank].back();
     banks_[bank].pop_back();
     --left_;
+    for (int digit = 0; digit < blocks_of_codes(weight_.scheme.code.bits); ++digit) {
+      octet[count++] = block(stored, digit);
+    }
+    return count;
+  }
+
+  /// 4 bits of each code, the lowest ones as digit 0.
+  Block block(const Stored& stored, int digit) const {
     const formats::Scheme& scheme = weight_.scheme;
     const int bits = scheme.code.bits;
+    const auto digit_of = [&](unsigned code) { return code >> (digit * kBlockBits) & 15u; };
     Block block;
     const auto codes = weight_.codes.data<std::uint8_t>();
     const std::int64_t bytes = kSparseInputs * bits / 8;
-    if (bits == kMostBits) {
+    if (bits == kBlockBits) {
       std::memcpy(block.codes.data(), codes.data() + stored.at * bytes, block.codes.size());
     } else {
       for (std::int64_t i = 0; i < kSparseInputs; ++i) {
-        const auto code = formats::get_code(codes.data() + stored.at * bytes, bits, i);
+        const auto code = digit_of(formats::get_code(codes.data() + stored.at * bytes, bits, i));
         block.codes[index(i / 2)] |= static_cast<std::uint8_t>(code << (i % 2 == 0 ? 0 : 4));
       }
     }
     const std::int64_t group = stored.at / blocks_of_group(weight_);
     const unsigned zero =
-        formats::has_zeros(scheme)
-            ? formats::get_code(weight_.zeros.data<std::uint8_t>().data(), bits, group)
-            : 1u << (bits - 1);
-    const std::uint32_t scale = formats::stored_scale(weight_, group, row_).bits;
+        digit_of(formats::has_zeros(scheme)
+                     ? formats::get_code(weight_.zeros.data<std::uint8_t>().data(), bits, group)
+                     : 1u << (bits - 1));
+    const std::uint32_t scale = scale_of(digit, formats::stored_scale(weight_, group, row_)).bits;
     block.word =
         static_cast<std::uint32_t>(stored.place) | zero << kZeroShift | scale << kScaleShift;
     return block;
+  }
+
+  static core::Fp16 scale_of(int digit, core::Fp16 scale) {
+    if (digit == 0) {
+      return scale;
+    }
+    const float high = kHighScale * core::to_float(scale);
+    core::require(std::abs(high) <= core::kFp16Max, core::ErrorKind::kUsage,
+                  "block-sparse rows on a GPU: a scale of {}; with 8 bits it takes up to {}; use "
+                  "--device cpu",
+                  core::to_float(scale), core::kFp16Max / kHighScale);
+    return core::to_fp16(high);
   }
 
   const PackedWeight& weight_;
@@ -247,15 +273,12 @@ Refusal sparse_layout_refusal(const formats::Scheme& scheme, std::int64_t k) {
     return Reason("weights are no block-sparse rows");
   }
   if (!formats::has_codes(scheme)) {
-    return Reason("weights are floats; it takes codes of up to {} bits", std::int64_t{kMostBits});
+    return Reason("weights are floats; it takes codes of up to {} bits",
+                  std::int64_t{kMostSparseBits});
   }
   if (!formats::is_integer(scheme)) {
     return Reason("codes are {}; it takes integers of up to {} bits", scheme.code.type->name,
-                  std::int64_t{kMostBits});
-  }
-  if (scheme.code.bits > kMostBits) {
-    return Reason("codes of {} bits; it takes up to {}", std::int64_t{scheme.code.bits},
-                  std::int64_t{kMostBits});
+                  std::int64_t{kMostSparseBits});
   }
   if (scheme.scale.group % kSparseInputs != 0) {
     return Reason("groups of {} inputs; it takes 16, 32 and 64", scheme.scale.group);
@@ -279,6 +302,7 @@ PackedSparse pack_sparse(const UnitRows& rows, const SparsePlan& plan, core::Thr
   packed.plan = plan;
   packed.n = rows.count();
   packed.k = rows.weights.front()->k;
+  packed.code_blocks = blocks_of_codes(rows.weights.front()->scheme.code.bits);
   std::vector<std::int64_t> octets(index(packed.n + 1));
   for (std::int64_t row = 0; row < packed.n; ++row) {
     const UnitRows::Place place = rows.place(row);

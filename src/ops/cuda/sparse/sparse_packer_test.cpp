@@ -176,7 +176,7 @@ TEST(SparsePacker, KeepsEveryGroupOnce) {
   for (const std::string scheme :
        {"int4-asym-g16-bsr", "int4-sym-g16-bsr", "int4-asym-g32-bsr", "int4-asym-g64-bsr",
         "int3-asym-g16-bsr", "int3-sym-g32-bsr", "int2-asym-g16-bsr", "int4-asym-g16-bsr-a8",
-        "int4-asym-g16-s7-bsr"}) {
+        "int4-asym-g16-s7-bsr", "int8-asym-g16-bsr", "int8-sym-g32-bsr"}) {
     for (const Size& size : sizes) {
       const std::vector<PackedWeight> weights = {sparse_weight(scheme, size.n, size.k, ++seed)};
       const UnitRows rows = unit_rows(weights, false);
@@ -251,15 +251,26 @@ TEST(SparsePacker, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(refusal("int4-asym-g16-bsr", 32768), "");
   EXPECT_EQ(refusal("int4-asym-g16-bsr", 32784), "rows of 32784 inputs; it takes up to 32768");
-  EXPECT_EQ(refusal("int8-asym-g16-bsr", 64), "codes of 8 bits; it takes up to 4");
+  EXPECT_EQ(refusal("int8-asym-g16-bsr", 64), "");
   EXPECT_EQ(refusal("lut4-row-g16-bsr", 64),
-            "codes are entries of a book; it takes integers of up to 4 bits");
+            "codes are entries of a book; it takes integers of up to 8 bits");
   EXPECT_EQ(refusal("int4-asym-g8-bsr", 64), "groups of 8 inputs; it takes 16, 32 and 64");
   EXPECT_EQ(refusal("int4-asym-g16", 64), "weights are no block-sparse rows");
-  EXPECT_EQ(refusal("f16-g16-bsr", 64), "weights are floats; it takes codes of up to 4 bits");
-  for (const char* const scheme : {"int8-asym-g16-bsr", "lut4-row-g16-bsr"}) {
-    const std::vector<PackedWeight> weights = {sparse_weight(scheme, 4, 64, 1)};
-    EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
+  EXPECT_EQ(refusal("f16-g16-bsr", 64), "weights are floats; it takes codes of up to 8 bits");
+  std::vector<PackedWeight> weights = {sparse_weight("lut4-row-g16-bsr", 4, 64, 1)};
+  EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
+  // 16 times a scale is a float16, too.
+  for (const auto& [scale, fits] : {std::pair{4094.0f, true}, {4096.0f, false}}) {
+    weights = {sparse_weight("int8-asym-g16-bsr", 4, 64, 1)};
+    for (core::Fp16& value : weights[0].scales.mutable_data<core::Fp16>()) {
+      value = core::to_fp16(scale);
+    }
+    const UnitRows rows = unit_rows(weights, false);
+    if (fits) {
+      EXPECT_EQ(Walk(pack_sparse(rows, {1, 1}, pool)).run().values, rows_of(weights, rows));
+    } else {
+      EXPECT_THROW(pack_sparse(rows, {1, 1}, pool), core::Error);
+    }
   }
   const std::vector<PackedWeight> known = {sparse_weight("int4-asym-g16-bsr", 4, 64, 1)};
   for (const SparsePlan& plan : {SparsePlan{0, 4}, {kMostSparseBlocks + 1, 4}, {2, 3}, {2, 64}}) {

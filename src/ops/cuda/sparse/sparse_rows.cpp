@@ -31,6 +31,7 @@ SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> 
   view_.warps_log2 = std::countr_zero(static_cast<unsigned>(packed.plan.warps));
   view_.most_rows = static_cast<int>(packed.most_rows);
   view_.stride = static_cast<int>(packed.stride);
+  view_.code_blocks = packed.code_blocks;
   if (scratch_ != nullptr) {
     const std::int64_t inputs = wide_tokens * padded_columns(packed.k);
     scratch_->reserve((rows_at_once(packed.n, packed.k) * packed.k + inputs) * kHalf);

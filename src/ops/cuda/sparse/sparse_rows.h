@@ -22,8 +22,9 @@ struct SparseView {
   int k = 0;
   int blocks = 0;
   int warps_log2 = 0;
-  int stride = 0;     // units from warp to warp
-  int most_rows = 0;  // of a thread block
+  int stride = 0;       // units from warp to warp
+  int most_rows = 0;    // of a thread block
+  int code_blocks = 1;  // blocks_of_codes()
 };
 
 /// Tokens whose codes become float16 at once.

@@ -89,8 +89,8 @@ using SparseRowsOnGpu = device::GpuTest;
 
 TEST_F(SparseRowsOnGpu, AreTheReferenceOverRaggedShapes) {
   std::uint64_t seed = 1;
-  for (const std::string scheme :
-       {"int4-asym-g16-bsr", "int4-sym-g32-bsr", "int3-asym-g64-bsr", "int2-asym-g16-bsr"}) {
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-sym-g32-bsr", "int3-asym-g64-bsr",
+                                   "int2-asym-g16-bsr", "int8-asym-g16-bsr", "int8-sym-g32-bsr"}) {
     for (const Size& size : kSizes) {
       if (size.k % formats::parse_scheme(scheme).scale.group != 0) {
         continue;
@@ -248,8 +248,10 @@ TEST_F(SparseRowsOnGpu, MakeNormsAsTheOperatorDoes) {
 
 TEST_F(SparseRowsOnGpu, WidenedAreEachWeightRoundedOnce) {
   std::uint64_t seed = 40;
-  for (const Size& size : kSizes) {
-    const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", size.n, size.k, ++seed);
+  for (std::size_t i = 0; i < 2 * std::size(kSizes); ++i) {
+    const Size& size = kSizes[i / 2];
+    const PackedWeight weight = sparse_weight(
+        i % 2 == 0 ? "int4-asym-g16-bsr" : "int8-asym-g16-bsr", size.n, size.k, ++seed);
     const SparseRows rows = on_device(weight, size.plan);
     std::vector<float> row(static_cast<std::size_t>(size.k));
     for (const auto& [first, count] :

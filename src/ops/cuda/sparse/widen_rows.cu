@@ -72,20 +72,32 @@ __device__ int behind_ends(const StreamOctets& stream, int ends, int lane) {
   return at;
 }
 
-/// To a row in shared memory.
-__device__ void put_block(std::byte* row, const BlockBits& block) {
+/// What the other lane of a pair has.
+__device__ BlockBits of_other_lane(const BlockBits& block) {
+  return {make_uint2(__shfl_xor_sync(kAllLanes, block.codes.x, 1),
+                     __shfl_xor_sync(kAllLanes, block.codes.y, 1)),
+          __shfl_xor_sync(kAllLanes, block.word, 1)};
+}
+
+/// To a row in shared memory. `high`: the block of the codes' high bits, or zeros.
+__device__ void put_block(std::byte* row, const BlockBits& block, const BlockBits& high) {
   const float scale = scale_of(block.word);
   if (scale == 0.0f) {  // octets are filled up with scale 0
     return;
   }
-  const int zero = static_cast<int>(zero_of(block.word));
+  const int zero = static_cast<int>(zero_of(high.word) << kBlockBits | zero_of(block.word));
   std::uint32_t pairs[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const std::uint32_t byte = (i < 4 ? block.codes.x : block.codes.y) >> (8 * (i % 4));
-    const __half2 pair = __floats2half2_rn(
-        __fmul_rn(static_cast<float>(static_cast<int>(byte & 15u) - zero), scale),
-        __fmul_rn(static_cast<float>(static_cast<int>(byte >> 4 & 15u) - zero), scale));
+    const int shift = 8 * (i % 4);
+    const std::uint32_t low_bits = (i < 4 ? block.codes.x : block.codes.y) >> shift;
+    const std::uint32_t high_bits = (i < 4 ? high.codes.x : high.codes.y) >> shift;
+    const auto value = [&](std::uint32_t code) {
+      return __fmul_rn(static_cast<float>(static_cast<int>(code) - zero), scale);
+    };
+    const __half2 pair =
+        __floats2half2_rn(value((high_bits & 15u) << kBlockBits | (low_bits & 15u)),
+                          value((high_bits >> 4 & 15u) << kBlockBits | (low_bits >> 4 & 15u)));
     pairs[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
   }
   auto* const target = reinterpret_cast<uint4*>(row) + 2 * index_of(block.word);
@@ -122,6 +134,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
   if (row >= to.end) {
     return;
   }
+  const bool paired = weight.code_blocks == 2;
   const int words = weight.k / 8;  // of 16 bytes
   auto* const wide = reinterpret_cast<uint4*>(shared) + warp * words;
   for (int i = lane; i < words; i += kWarp) {
@@ -151,10 +164,11 @@ __global__ void __launch_bounds__(kMostWarps * 32)
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         const unsigned ends = __ballot_sync(kAllLanes, (bits[step].word & kEndsBit) != 0);
+        const BlockBits high = paired ? of_other_lane(bits[step]) : BlockBits{};
         // Octets behind the one that ends the row are another's.
-        if (!ended &&
+        if (!ended && (!paired || lane % 2 == 0) &&
             (ends == 0 || lane / kLanes <= (__ffs(static_cast<int>(ends)) - 1) / kLanes)) {
-          put_block(reinterpret_cast<std::byte*>(wide), bits[step]);
+          put_block(reinterpret_cast<std::byte*>(wide), bits[step], high);
         }
         ended = ended || ends != 0;
       }
