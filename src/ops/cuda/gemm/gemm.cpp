@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "device/cuda_devices.h"
@@ -84,11 +85,17 @@ GemmLauncher int8_launcher(const GemmPlan& plan, const GemmWeights& weights, Gem
   const UnitFormat& format = weights.units.format;
   const bool four_bits =
       format.codes == CodeKind::kInt4 || format.codes == CodeKind::kInt4WithZeros;
-  core::require((four_bits || format.codes == CodeKind::kInt8) && format.groups == 1,
-                core::ErrorKind::kFailed,
-                "gemm: INT8 inputs meet integers; books, 8-bit codes with zeros and groups smaller "
-                "than 128 need float16 inputs");
-  if (inputs == GemmInputs::kInt8ScaledByGroup) {
+  const bool by_group = inputs == GemmInputs::kInt8ScaledByGroup;
+  const bool book = by_group && format.codes == CodeKind::kBook;
+  core::require(
+      (four_bits || book || format.codes == CodeKind::kInt8) && format.groups == 1,
+      core::ErrorKind::kFailed,
+      "gemm: INT8 inputs meet integers, and books where inputs are scaled by group; other books, "
+      "8-bit codes with zeros and groups smaller than 128 need float16 inputs");
+  if (book) {
+    return wgmma ? wgmma_book_by_group_of_both : mma_book_by_group_of_both;
+  }
+  if (by_group) {
     core::require(four_bits, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
     return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
@@ -202,6 +209,7 @@ void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights&
                  const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,
                  const GemmOutput& output, cudaStream_t stream) {
   GemmArguments arguments = arguments_of(weights);
+  arguments.scale_factors = std::exchange(arguments.factors, nullptr);
   require_plan(plan, weights, kind);
   if (tail != nullptr) {
     add_tail(arguments, weights.units, tail->units);

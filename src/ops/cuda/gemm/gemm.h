@@ -165,9 +165,10 @@ GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens);
 ///   by row    y = (sum * row scale) * token scale
 ///   by group  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused
 ///             multiply-add in the order of k; a token's only scale is applied at the end
+/// Entries of books meet inputs scaled by group alone: their factors go into the scales of weights.
 /// `tail`, where given, is a segment of 128 more k with 8-bit codes (the last 128 inputs of each
 /// row, with the scale of the last group): inputs have 128 (units along k + 1) columns. Throws
-/// kFailed for what it can't compute: groups smaller than 128, books, 8-bit codes with zeros.
+/// kFailed for what it can't compute: groups smaller than 128, other books, 8-bit codes with zeros.
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
 

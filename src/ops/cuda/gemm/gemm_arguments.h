@@ -18,8 +18,9 @@ struct GemmArguments {
   int units_along_k = 0;  // with the tail
   int group_shift = 0;    // the group of the 16 k number i of a unit is i >> group_shift
   GroupOffset offset = GroupOffset::kNone;
-  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] of books (book_table.h)
-  const float* factors = nullptr;       // of rows, or none
+  const std::int8_t* tables = nullptr;   // [row_groups * 64][16] of books (book_table.h)
+  const float* factors = nullptr;        // of rows, by which results are multiplied, or none
+  const float* scale_factors = nullptr;  // the same of their scales
   int rows = 0;
   int row_groups = 0;  // of 64 rows
   int tokens = 0;

@@ -48,6 +48,8 @@ void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cud
 void wgmma_int4_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void wgmma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
                                  cudaStream_t stream);
+void wgmma_book_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
+                                 cudaStream_t stream);
 void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
 void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
@@ -71,6 +73,8 @@ void mma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cud
 void mma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_int4_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
+                               cudaStream_t stream);
+void mma_book_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
                                cudaStream_t stream);
 void mma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);

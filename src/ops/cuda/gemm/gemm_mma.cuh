@@ -213,9 +213,10 @@ struct MmaKernel {
   }
 
   template <class UnitCodes>
-  __device__ void add_group(Results& results, int stage, int tile_bytes) const {
+  __device__ void add_group(Results& results, const typename UnitCodes::Rows (&rows)[2], int stage,
+                            int tile_bytes) const {
     Sums sums = {};
-    multiply_unit<UnitCodes>(sums, {}, stage, tile_bytes);
+    multiply_unit<UnitCodes>(sums, rows, stage, tile_bytes);
     if constexpr (Operands::kZeros) {
       sums.of_zeros.correct(
           sums.tiles, a, lane(), static_cast<int>(kUnitInputs),
@@ -227,8 +228,9 @@ struct MmaKernel {
     }
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      const float2 scales = scaled<UnitCodes>(
-          scales_of(tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4));
+      const __half2 stored =
+          scales_of(tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4);
+      const float2 scales = in_units(scaled<UnitCodes>(stored), rows[tile]);
 #pragma unroll
       for (int i = 0; i < 4 * kColumns; ++i) {
         const auto sum = static_cast<float>(sums.tiles[tile][i]);
@@ -302,12 +304,16 @@ struct MmaKernel {
         });
   }
 
-  __device__ void run() const {
-    Sums sums = {};
-    typename Codes::Rows rows[2];
+  __device__ void load_rows(typename Codes::Rows (&rows)[2]) const {
     for (int tile = 0; tile < 2; ++tile) {
       Codes::load_rows(rows[tile], a, row_of(tile), lane());
     }
+  }
+
+  __device__ void run() const {
+    Sums sums = {};
+    typename Codes::Rows rows[2];
+    load_rows(rows);
     for_each_unit([&](int, int stage) { multiply_unit<Codes>(sums, rows, stage, a.tile_bytes); });
     if constexpr (Operands::kZeros) {
       correct_by_row(sums);
@@ -331,13 +337,15 @@ struct MmaKernel {
 
   __device__ void run_by_group() const {
     Results results = {};
+    typename Codes::Rows rows[2];
+    load_rows(rows);
     for_each_unit([&]([[maybe_unused]] int unit, int stage) {
       if constexpr (kScaling == Scaling::kByGroupOfBoth && Operands::kTails) {
         if (unit >= a.body_units) {
-          return add_group<Int8Codes>(results, stage, a.tail_tile_bytes);
+          return add_group<Int8Codes>(results, {}, stage, a.tail_tile_bytes);
         }
       }
-      add_group<Codes>(results, stage, a.tile_bytes);
+      add_group<Codes>(results, rows, stage, a.tile_bytes);
     });
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {

@@ -19,7 +19,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
   static constexpr bool kScalesInRing = Shape::kScalesInRing;
-  using Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
+  using Multiplier::first_row, Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
 
   using Multiplier::Multiplier;
 
@@ -29,7 +29,9 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
       const OutputTile at = tile(index);
       float results[kSums];
       const auto token_scales = this->token_scales(at);
-      multiply_tile_by_group(results, place);
+      typename Codes::Rows rows;
+      Codes::load_rows(rows, a, first_row(at), lane());
+      multiply_tile_by_group(results, rows, place);
       this->write(at, token_scales, place, [&](int i, int, float scale) {
         return kScalesInRing ? results[i] : __fmul_rn(results[i], scale);
       });
@@ -81,8 +83,8 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   // `units` units with codes of one kind, from `place` on. While one warpgroup promotes, the others
   // multiply. The next words are read before sums are promoted.
   template <class UnitCodes>
-  __device__ void multiply_groups(float (&results)[kSums], Place& place, int units,
-                                  int tile_bytes) const {
+  __device__ void multiply_groups(float (&results)[kSums], const typename UnitCodes::Rows& rows,
+                                  Place& place, int units, int tile_bytes) const {
     wait_barrier(full(place.stage), place.parity);
     Group<UnitCodes> group;
     load_group(group, place.stage, tile_bytes);
@@ -91,8 +93,8 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
       typename UnitCodes::Left left;
-      UnitCodes::expand(left, group.words, {}, a);
-      const float2 scales = scale_numbers<UnitCodes>(a, group.scales);
+      UnitCodes::expand(left, group.words, rows, a);
+      const float2 scales = in_units(scale_numbers<UnitCodes>(a, group.scales), rows);
       int sums[kSums];
       multiply_step(sums, left, inputs_of(place.stage), false);
       if (unit > 0) {
@@ -109,14 +111,15 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
     advance(place);
   }
 
-  __device__ void multiply_tile_by_group(float (&results)[kSums], Place& place) const {
+  __device__ void multiply_tile_by_group(float (&results)[kSums], const typename Codes::Rows& rows,
+                                         Place& place) const {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       results[i] = 0.0f;
     }
-    multiply_groups<Codes>(results, place, a.body_units, a.tile_bytes);
+    multiply_groups<Codes>(results, rows, place, a.body_units, a.tile_bytes);
     if (kScalesInRing && a.units_along_k > a.body_units) {
-      multiply_groups<Int8Codes>(results, place, 1, a.tail_tile_bytes);
+      multiply_groups<Int8Codes>(results, {}, place, 1, a.tail_tile_bytes);
     }
   }
 };

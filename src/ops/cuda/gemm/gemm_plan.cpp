@@ -80,10 +80,11 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
                          static_cast<int>(weights.units.format.bytes())) &&
            (token_tile == 128 || token_tile == 192);
   }
-  if (scales_by_group(weights, inputs)) {
-    return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);
-  }
   const CodeKind codes = weights.units.format.codes;
+  if (scales_by_group(weights, inputs)) {
+    return (row_tile == 128 || (row_tile == 192 && !is_book(codes))) &&
+           (token_tile == 64 || token_tile == 128);
+  }
   if (has_planes(codes)) {  // fewer kernels to compile
     return row_tile == 128 && (token_tile == 64 || token_tile == 128 || token_tile == 256);
   }

@@ -38,7 +38,7 @@ float add_groups(const Cell& cell, float y) {
   const int columns = cell.weights.columns;
   for (int k = 0; k < columns; k += kBlockColumns) {
     const auto sum = static_cast<float>(cell.sum(k, std::min(columns, k + kBlockColumns)));
-    const float scale = cell.weights.scale(cell.row, k);
+    const float scale = cell.weights.scale(cell.row, k) * cell.weights.factor(cell.row);
     y = cell.inputs.group == 0 ? std::fma(sum, scale, y)
                                : std::fma(sum * scale, cell.input_scale(k), y);
   }
@@ -100,7 +100,7 @@ HalfReference reference_gemm_half(const PlainWeights& weights, const std::vector
         magnitude += std::abs(product);
       }
       const auto at = static_cast<std::size_t>(row);
-      const double factor = weights.factors.empty() ? 1.0 : weights.factors[at];
+      const double factor = weights.factor(row);
       const double added = bias.empty() ? 0.0 : bias[at];
       reference.y.push_back(sum * factor + added);
       reference.bounds.push_back((magnitude * std::abs(factor) + std::abs(added)) * error);

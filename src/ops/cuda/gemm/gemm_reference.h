@@ -13,11 +13,14 @@ struct PlainWeights {
   std::vector<int> values;     // codes less their zero, or entries of a book, [rows][columns]
   std::vector<float> scales;   // values of float16, [rows][groups()]
   std::vector<float> shifts;   // likewise, or none
-  std::vector<float> factors;  // by what sums of a row are multiplied, or none
+  std::vector<float> factors;  // of rows, by what their scales are multiplied, or none
 
   int groups() const { return group == 0 ? 1 : (columns + group - 1) / group; }
   int value(int row, int k) const { return values[index(row, columns, k)]; }
   float scale(int row, int k) const { return scales[group_at(row, k)]; }
+  float factor(int row) const {
+    return factors.empty() ? 1.0f : factors[static_cast<std::size_t>(row)];
+  }
   float shift(int row, int k) const { return shifts.empty() ? 0.0f : shifts[group_at(row, k)]; }
 
  private:

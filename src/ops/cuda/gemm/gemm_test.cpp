@@ -312,6 +312,17 @@ TEST_F(GemmTest, Int4WeightsWithZerosAndInputsByGroupWithTail) {
   check_int8({.codes = CodeKind::kInt4WithZeros, .group = 128}, 128, -15, 15, true);
 }
 
+// Inputs as doubles of E2M1 numbers are.
+TEST_F(GemmTest, BooksAndInputsByGroup) {
+  check_int8({.codes = CodeKind::kBook, .group = 128}, 128, -12, 12);
+}
+TEST_F(GemmTest, BooksAndInputsByGroupWithTail) {
+  check_int8({.codes = CodeKind::kBook, .group = 128}, 128, -12, 12, true);
+}
+TEST_F(GemmTest, BooksByRowAndInputsByGroup) {
+  check_int8({.codes = CodeKind::kBook, .group = 0}, 128, -127, 127);
+}
+
 TEST_F(GemmTest, HalfFromInt4) {
   check_half({.group = 128});
   check_half({.group = 64});

@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "ops/cuda/gemm/weight_fragments.cuh"
+#include "ops/cuda/gemm/book_fragments.cuh"
 #include "ops/cuda/packed/plane_words.cuh"
 
 /// Policies (weight_fragments.cuh) of codes of 3 and 2 bits in planes: they become words of

@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/gemm/gemm_arguments.h"
-#include "ops/cuda/packed/book_table.cuh"
+#include "ops/cuda/packed/unit_format.h"
 
 /// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one
 /// warp the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
@@ -98,6 +98,11 @@ struct CodesAlone {
   struct Rows {};
   __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
 };
+
+/// What sums of a group are multiplied by, from the numbers that its scales are.
+__device__ __forceinline__ float2 in_units(float2 scales, const CodesAlone::Rows&) {
+  return scales;
+}
 
 /// Policies whose fragments are float16.
 struct HalfFragments {
@@ -324,58 +329,6 @@ struct HalfFromInt8 : CodesAlone, HalfFragments {
           upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]),
           upper ? __high2half2(from.shifts[i]) : __low2half2(from.shifts[i]));
     });
-  }
-};
-
-/// Entries of a row's book, as float16 times the scale.
-struct HalfFromBook : HalfFragments {
-  struct Rows {
-    uint4 entries[2];  // of rows g and g + 8: 16 signed bytes
-  };
-  static constexpr int kCodeBytes = 1024;
-  struct Words {
-    uint4 words;
-    __half2 scales[2];
-  };
-  __device__ static void load_rows(Rows& to, const GemmArguments& a, int first_row, int lane) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const std::int64_t row = first_row + lane / 4 + 8 * r;
-      to.entries[r] = row < a.row_groups * kUnitRows
-                          ? entries_of_table(*reinterpret_cast<const uint4*>(a.tables + row * 16))
-                          : uint4{};
-    }
-  }
-  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
-                              const GemmArguments& a) {
-    to.words = words_of(tile, step, lane);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      to.scales[i] = scales_of(tile, kCodeBytes, group_of(a, 2 * step + i, lane), lane / 4);
-    }
-  }
-  // The entries of the four codes in the lower half of `codes`.
-  __device__ static std::uint32_t entries_of(const uint4& all, std::uint32_t codes) {
-    const std::uint32_t places = codes & 0x7777;
-    const std::uint32_t first_half = __byte_perm(all.x, all.y, places);
-    const std::uint32_t second_half = __byte_perm(all.z, all.w, places);
-    return __byte_perm(first_half, second_half, masked<0x4444u, false>(codes >> 1, 0x3210u));
-  }
-  __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,
-                                const GemmArguments&) {
-    const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
-    const __half2 shift = bits_half2(0x64806480u);
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const HalfPairs lower = half_from_bytes(entries_of(rows.entries[0], words[w]), shift,
-                                              __low2half2(from.scales[w / 2]));
-      const HalfPairs upper = half_from_bytes(entries_of(rows.entries[1], words[w] >> 16), shift,
-                                              __high2half2(from.scales[w / 2]));
-      left[w][0] = lower.first;
-      left[w][1] = upper.first;
-      left[w][2] = lower.second;
-      left[w][3] = upper.second;
-    }
   }
 };
 

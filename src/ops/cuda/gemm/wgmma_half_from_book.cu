@@ -1,3 +1,4 @@
+#include "ops/cuda/gemm/book_fragments.cuh"
 #include "ops/cuda/gemm/gemm_launchers.h"
 #include "ops/cuda/gemm/launch_wgmma.cuh"
 

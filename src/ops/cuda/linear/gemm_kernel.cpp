@@ -18,15 +18,18 @@ Refusal shape_refusal(const LinearShape& shape) {
   if (shape.inputs == GemmInputs::kHalf) {
     return std::nullopt;
   }
-  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros ||
-      format.has_shifts()) {
-    return Reason("books, minima and 8-bit codes with zeros meet no rounded activations in it");
+  const bool by_group = shape.inputs == GemmInputs::kInt8ScaledByGroup;
+  if (format.codes == CodeKind::kInt8WithZeros || format.has_shifts()) {
+    return Reason("minima and 8-bit codes with zeros meet no rounded activations in it");
+  }
+  if (format.codes == CodeKind::kBook && !by_group) {
+    return Reason("books meet rounded activations with a scale for each {} inputs", kUnitInputs);
   }
   if (format.groups != 1) {
     return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",
                   kUnitInputs / format.groups, kUnitInputs);
   }
-  if (shape.inputs == GemmInputs::kInt8ScaledByGroup && format.bits() != 4) {
+  if (by_group && format.bits() != 4) {
     return Reason("8-bit weights, and activations with a scale for each {} inputs", kUnitInputs);
   }
   return std::nullopt;
