@@ -17,8 +17,8 @@ std::string_view gpu_calibration_problem(const formats::Scheme& scheme) {
   if (activation.stored_scale) {
     return "stored scales of activations need counts of magnitudes, which a GPU does not make yet";
   }
-  if (activation.type != &formats::kIntegerCodes) {
-    return "activations that are rounded to other numbers than integers do not run on a GPU yet";
+  if (activation.type->activations != &formats::kIntegerCodes) {
+    return "activations in E4M3 do not run on a GPU yet";
   }
   if (!formats::is_integer(scheme) && !formats::has_book(scheme)) {
     return "rounded activations run on a GPU with integers and books alone";

@@ -23,15 +23,15 @@ TEST(GpuLayers, TakesIntegersAndBooksThatMeetRoundedActivations) {
   for (const char* scheme :
        {"int8-sym-row-a8", "int8-sym-row-a8o", "int4-sym-g128-a4-asym", "lut4-row-g128-a8",
         "int4-sym-g128-a4g128c0.9-tail128", "int4-sym-g128-a4g128c0.9-h128-tail128",
-        "int4-sym-g128-a4c0.9-hrow"}) {
+        "int4-sym-g128-a4c0.9-hrow", "lut4-fp4-g128-afp4g128-tail128", "int8-sym-row-afp4"}) {
     EXPECT_EQ(problem(scheme), "") << scheme;
   }
 }
 
 // Every layer of the recipes that calibrate behind rounded activations.
 TEST(GpuLayers, TakesTheLayersOfPresets) {
-  for (const char* name : {"atom-w4a4", "atom-w3a3", "atom-rot-w4a4", "smoothquant-w8a8",
-                           "quarot-w4a4", "quarot-gptq-w4g128"}) {
+  for (const char* name : {"atom-w4a4", "atom-w3a3", "atom-rot-w4a4", "atom-fp4", "atom-rot-fp4",
+                           "smoothquant-w8a8", "quarot-w4a4", "quarot-gptq-w4g128"}) {
     const Recipe recipe = find_recipe(name);
     EXPECT_EQ(gpu_calibration_problem(recipe.scheme), "") << name;
     for (const LayerRule& rule : recipe.layers) {
@@ -46,7 +46,7 @@ TEST(GpuLayers, SaysWhatItDoesNotTake) {
   };
   says("int4-asym-g128-h128", "turned or reordered");
   says("int8-sym-row-a8s", "stored scales");
-  says("fp8-row-afp8", "other numbers than integers");
+  says("fp8-row-afp8", "E4M3");
   says("int4-asym-g16-bsr-a8", "all stored");
   says("int8-sym-row-2of4-a8", "all stored");
   says("int4-sym-g24-a4", "multiples of 16");

@@ -37,8 +37,10 @@ TEST(WhereItRuns, NamesTheSchemesOfAPassThatRunsOnBoth) {
 }
 
 TEST(WhereItRuns, RoundsTailsOnTheGpu) {
-  EXPECT_EQ(line_of({"atom-reorder", "search", "gptq"}, {"int4-sym-g128-a4-tail128"}),
-            "on the GPU: gptq; on the CPU: atom-reorder, search");
+  for (const char* scheme : {"int4-sym-g128-a4-tail128", "lut4-fp4-g128-afp4g128-tail128"}) {
+    EXPECT_EQ(line_of({"atom-reorder", "search", "gptq"}, {scheme}),
+              "on the GPU: gptq; on the CPU: atom-reorder, search");
+  }
 }
 
 // AWQ rounds trials of NVFP4 by fp16 scales, which a GPU could, but clips by its own.

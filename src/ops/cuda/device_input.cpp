@@ -102,6 +102,7 @@ void DeviceInput::round(const float* x, cudaStream_t stream) {
   }
   ActivationCodes codes;
   codes.form = key_.form;
+  codes.type = key_.type;
   codes.bits = key_.bits;
   codes.symmetric = key_.symmetric;
   codes.clip = key_.clip;

@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("int8-sym-row-a8", "int8-sym-row-a8o", "int4-sym-g128-a4-asym",
                     "int4-asym-g64-a8", "lut4-nf4-g128-a8", "int4-sym-g128-a4c0.9-hrow",
                     "int4-sym-g128-a4g128c0.9-tail128", "int3-sym-g128-a3g128c0.9-tail16",
-                    "int4-sym-g128-a4g128c0.9-h128-tail128"),
+                    "int4-sym-g128-a4g128c0.9-h128-tail128", "lut4-fp4-g128-afp4g128-tail128",
+                    "lut4-fp4-g128-afp4g128-h128-tail128", "int8-sym-row-afp4"),
     [](const auto& parameter) {
       std::string name = parameter.param;
       for (char& letter : name) {

@@ -123,6 +123,7 @@ TEST_F(CudaGptq, RoundsTailsInInt8) {
   for (const Case& each : {Case{"int4-sym-g16-a4-tail32", 33, 336},
                            {"int4-sym-g128-a4g128c0.9-tail128", 130, 512},
                            {"int3-sym-row-a3-tail16", 7, 160},
+                           {"lut4-fp4-g128-afp4g128-tail128", 130, 512},
                            {"int4-sym-g128-a4-tail16", 70, 208}}) {
     const Scheme scheme = parse_scheme(each.scheme);
     const auto [text, n, k] = each;

@@ -134,7 +134,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Whole{"any4g128-gptq-refine", 0.01}, Whole{"awq-gptq-w4g128", 0.015},
                     Whole{"gptq-w3g128", 0.03}, Whole{"smoothquant-w8a8", 0.01},
                     Whole{"atom-w4a4", 0.03}, Whole{"atom-rot-w4a4", 0.03},
-                    Whole{"atom-w3a3", 0.03}, Whole{"quarot-w4a4", 0.03}),
+                    Whole{"atom-w3a3", 0.03}, Whole{"atom-fp4", 0.03}, Whole{"atom-rot-fp4", 0.03},
+                    Whole{"quarot-w4a4", 0.03}),
     [](const auto& parameter) {
       std::string name = parameter.param.recipe;
       std::replace(name.begin(), name.end(), '-', '_');

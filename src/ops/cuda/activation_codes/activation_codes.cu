@@ -1,9 +1,10 @@
 #include <algorithm>
 
+#include "formats/fp4/e2m1_numbers.h"
 #include "ops/cuda/activation_codes/activation_codes.h"
+#include "ops/cuda/activation_codes/e2m1_coder.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/elementwise/checks.h"
-#include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/int4_tiles.h"
 #include "ops/cuda/elementwise/spread.cuh"
 
@@ -20,6 +21,7 @@ struct Arguments {
   int padded;
   int group;  // columns of one: all where they share a scale
   int step;   // columns of a stored scale
+  bool e2m1;  // doubles of E2M1 numbers
   ActivationCodes to;
 };
 
@@ -55,14 +57,17 @@ __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Argument
     widen(spread, value(column), to.symmetric);
   }
   const Spread all = spread_of_block<kMostThreads>(spread);
-  const Coder coder = to.scale != 0.0f ? given_coder(to.bits, to.scale, all)
-                                       : coder_of(to.bits, to.symmetric, to.clip, all);
+  const Coder coder = a.e2m1             ? e2m1_coder(to.clip, all)
+                      : to.scale != 0.0f ? given_coder(to.bits, to.scale, all)
+                                         : coder_of(to.bits, to.symmetric, to.clip, all);
   std::int8_t* codes = to.codes + row * to.row_bytes;
   const auto code = [&](int column) {
     if (column >= end) {
       return 0;
     }
-    return to.scale != 0.0f ? cut_code_of(coder, value(column)) : code_of(coder, value(column));
+    return a.e2m1             ? e2m1_code_of(coder, value(column))
+           : to.scale != 0.0f ? cut_code_of(coder, value(column))
+                              : code_of(coder, value(column));
   };
   const std::int32_t shift = int4_shift(coder, to.symmetric);
   if (to.form == InputForm::kInt4Tiles) {
@@ -99,11 +104,12 @@ void activation_codes(const float* x, std::int64_t ldx, std::int64_t m, std::int
   const auto padded = static_cast<int>(padded_columns(columns));
   const auto group =
       static_cast<int>(target.group == 0 || target.group >= columns ? columns : target.group);
+  const bool e2m1 = target.type == &formats::kE2m1Numbers;
   if (target.form == InputForm::kInt4Tiles) {
-    check_int4(target.bits, group == all ? 0 : group);
+    check_int4(e2m1 ? kE2m1Bits : target.bits, group == all ? 0 : group);
   }
   const int step = target.scale_step == 0 ? padded : static_cast<int>(target.scale_step);
-  const Arguments a{x, ldx, all, padded, group, step, target};
+  const Arguments a{x, ldx, all, padded, group, step, e2m1, target};
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>((all + group - 1) / group));
   launch_dependent(activation_codes_kernel, grid, dim3(group <= kFewColumns ? kWarp : kMostThreads),
                    0, stream, a);

@@ -18,11 +18,19 @@ struct Case {
   const char* activation;
   std::int64_t step;  // of stored scales
 };
-constexpr Case kCases[] = {
-    {"a8", 0},       {"a8", 16},       {"a3", 128},        {"a4g128c0.9", 128}, {"a4g32", 16},
-    {"a8g64", 16},   {"a4g48", 16},    {"a8g256", 128},    {"a8o", 0},          {"a8-asym", 0},
-    {"a8-asym", 16}, {"a4-asym", 128}, {"a8g64-asym", 16}, {"a3g32-asym", 16},  {"a8o-asym", 0},
-    {"a8s", 0},      {"a3s", 128},     {"a4s", 0}};
+constexpr Case kCases[] = {{"a8", 0},          {"a8", 16},
+                           {"a3", 128},        {"a4g128c0.9", 128},
+                           {"a4g32", 16},      {"a8g64", 16},
+                           {"a4g48", 16},      {"a8g256", 128},
+                           {"a8o", 0},         {"a8-asym", 0},
+                           {"a8-asym", 16},    {"a4-asym", 128},
+                           {"a8g64-asym", 16}, {"a3g32-asym", 16},
+                           {"a8o-asym", 0},    {"a8s", 0},
+                           {"a3s", 128},       {"a4s", 0},
+                           {"afp4", 0},        {"afp4", 16},
+                           {"afp4g128", 128},  {"afp4g128c0.9", 128},
+                           {"afp4g48", 16},    {"afp4g256c0.5", 128},
+                           {"afp4o", 0}};
 
 constexpr float kStoredScale = 0.037f;  // cuts outliers
 
@@ -39,7 +47,8 @@ std::int64_t lane_position(std::int64_t k) {
   return k / 128 * 128 + 32 * (k % 32 / 8) + 8 * (k % 128 / 32) + 4 * (k % 8 / 4) + kInner[k % 4];
 }
 
-// Ordinary values, zeros, NaN and outliers; the columns are those behind `before` others.
+// Ordinary values, zeros, NaN, outliers, and what lies between two E2M1 numbers; the columns are
+// those behind `before` others.
 void check(const Case& each, InputForm form, std::int64_t m, std::int64_t columns) {
   const formats::Activation activation = parsed(each.activation);
   constexpr std::int64_t kBefore = 3;
@@ -55,6 +64,9 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
     if (i == 2) {
       std::fill_n(row, columns, 0.0f);
     }
+    for (std::int64_t k = 0; i == 3 && k < columns; ++k) {
+      row[k] = (k % 2 == 0 ? 0.125f : -0.125f) * static_cast<float>(k % 49);  // up to 6
+    }
     behind.insert(behind.end(), row, row + columns);
   }
   const auto device_x = on_device(x);
@@ -65,6 +77,7 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
   const auto shifts = poisoned<float>(m * steps);
   ActivationCodes target;
   target.form = form;
+  target.type = activation.type;
   target.bits = activation.bits;
   target.symmetric = activation.symmetric;
   target.clip = activation.clip;

@@ -92,6 +92,10 @@ const Rule kRules[] = {
     {"int4-sym-g128-a4g128-tail200", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int8-sym-row-a8g128", "ssssmmssss", "ssssmmssss", "ssssssssss"},
     {"lut4-nf4-g128-a8", "ssssmmssss", "ssssmmssss", "ssssssssss"},
+    {"lut4-row-g128-a8g128", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"lut4-fp4-g128-afp4g128-tail128", "ssssgggggg", "ssssgggggg", "ssssgggggg"},
+    {"int4-sym-g128-afp4g128", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"int8-sym-row-afp4", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int8-asym-g128-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g32-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g128-a8g64", "ssssssssss", "ssssssssss", "ssssssssss"},
@@ -143,8 +147,8 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   }
   bool gemm = format.scales == ScaleKind::kF16 && shape.tail <= 128;
   if (rounded) {
-    gemm = gemm && format.groups == 1 && format.codes != CodeKind::kBook &&
-           format.codes != CodeKind::kInt8WithZeros &&
+    gemm = gemm && format.groups == 1 && format.codes != CodeKind::kInt8WithZeros &&
+           (format.codes != CodeKind::kBook || shape.inputs == GemmInputs::kInt8ScaledByGroup) &&
            (shape.inputs == GemmInputs::kInt8 || format.bits() == 4);  // no planes here
   }
   const std::int64_t few = std::max<std::int64_t>(max_small_batch(format, rounded ? 1 : 2), 8);
@@ -245,7 +249,8 @@ TEST(LinearKernels, OfFourBitsOnBothSidesAreNativeWhereTheDeviceHasThem) {
   }
   for (const char* scheme :
        {"int4-sym-g128", "int4-sym-g128-a8", "int8-sym-row-a4", "int4-sym-g32-a4",
-        "lut4-nf4-g128-a4", "int4-sym-g128-a4g128-tail128", "int4-sym-g128-a4g64", "f16"}) {
+        "lut4-nf4-g128-a4", "int4-sym-g128-a4g128-tail128", "int4-sym-g128-a4g64",
+        "int4-sym-g128-afp4g128", "int4-sym-row-afp4", "f16"}) {
     EXPECT_EQ(with_int4_products(scheme).kernels(), Layer(scheme, kFewRows, false).kernels())
         << scheme;
   }
@@ -260,6 +265,7 @@ TEST(LinearKernels, OfFourBitsSayWhatTheyNeed) {
             "only devices of compute capability 8.0 to 8.9 have products of 4-bit integers; others "
             "take them as INT8");
   EXPECT_EQ(answer(with_int4_products("int4-sym-row-a8")), "activations have more than 4 bits");
+  EXPECT_EQ(answer(with_int4_products("int4-sym-row-afp4")), "activations have more than 4 bits");
   EXPECT_EQ(answer(with_int4_products("int8-sym-row-a4")), "it multiplies integers of 4 bits");
   EXPECT_EQ(answer(with_int4_products("int4-sym-g128-a4g128-tail128")),
             "a tail of 128 inputs has 8 bits");

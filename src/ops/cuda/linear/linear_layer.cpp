@@ -4,7 +4,6 @@
 #include "core/float16.h"
 #include "device/cuda/check.h"
 #include "formats/block_sparse.h"
-#include "formats/fp4/e2m1_numbers.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/packed/unit_kernels.h"
@@ -52,15 +51,6 @@ void refuse_unknown(const Linear& part) {
   const formats::Scheme& scheme = part.weight.scheme;
   core::require(formats::is_dense(scheme) || has_units(scheme), core::ErrorKind::kUsage,
                 "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, scheme);
-  core::require(scheme.activation.type != &formats::kE2m1Numbers, core::ErrorKind::kUsage,
-                "layer {}: {} rounds its input to E2M1 numbers, which has no kernels on a GPU yet; "
-                "use --device cpu",
-                part.name, scheme);
-  core::require(
-      scheme.inputs.tail == 0 || formats::is_integer(scheme), core::ErrorKind::kUsage,
-      "layer {}: a tail behind a code book ({}) has no kernels on a GPU yet; use --device "
-      "cpu",
-      part.name, scheme);
 }
 
 // Does `work` for a layer, which messages of failures name.

@@ -90,7 +90,8 @@ TEST_F(SparseCudaLayers, HaveTheCodesOfTheCpu) {
   for (const std::string scheme :
        {"int4-asym-g16-bsr-a8", "int4-sym-g32-bsr-a8g64", "int4-asym-g16-bsr-a8g128",
         "int4-asym-g16-bsr-a8g16", "int4-asym-g16-s7-bsr-a8", "int4-asym-g16-bsr-a8s",
-        "int4-asym-g64-bsr-a4", "int8-asym-g16-bsr-a8", "int8-sym-g32-bsr-t16-a8g128"}) {
+        "int4-asym-g64-bsr-a4", "int4-asym-g16-bsr-afp4", "int4-sym-g32-bsr-afp4g64",
+        "int8-asym-g16-bsr-a8", "int8-sym-g32-bsr-t16-a8g128"}) {
     for (const std::int64_t m : {1, 3, 6, 32}) {
       expect_near(scheme, m, 2e-5);
     }
