@@ -6,8 +6,8 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
-Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8", "-a4" or "-a3" behind, also
-"-a4g128c0.9", "-h128" and "-tail128" (Atom: the last inputs of a random order in INT8); learned
+Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8", "-a4", "-a3" or "-afp4" behind, also
+"-a4g128c0.9", "-h128" and "-tail128" (Atom: the last inputs of a random order in INT8); "lut4-fp4-g<N>" and "lut4-nf4-g<N>", with the same; learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
 "int<bits>-asym-g<N>-bsr" or "f16-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows, "-s7-bsr" scales of 7 bits; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
 "int<bits>-sym-g<N>-s8"; two of each four weights, "-2of4" behind integers of 4 or 8 bits (and before "-a8"), or "f16-2of4"; or "bf16". The tokenizer is that of MODEL; its ids
@@ -22,8 +22,9 @@ import struct
 
 import numpy as np
 
-SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-2of4)?"
-                    r"(-a[348](?:g\d+)?(?:c0\.\d+)?(?:-h(?:\d+|row))?(?:-tail(\d+))?)?$")
+SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix)|lut4-(?:fp4|nf4))-(?:g(\d+)|row)(-2of4)?"
+                    r"(-a(?:[348]|fp4)(?:g\d+)?(?:c0\.\d+)?(?:-h(?:\d+|row))?(?:-tail(\d+))?)?$")
+FIXED_BOOKS = {"fp4": 2.93, "nf4": 0.52}  # their deviations
 BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)(-s7)?-bsr(-t16)?(-a8)?$")
 FLOAT_ROWS = re.compile(r"f16-g(8|16|32|64)-bsr$")
 
@@ -170,8 +171,9 @@ def main():
             parser.error(f"{name} has {k} inputs, which is no multiple of 8")
         layers[name] = scheme
         tail = int(match[5] or 0)
-        if match[5] and (match[3] or match[1].startswith("lut") or not 0 < tail < k or tail % 16):
-            parser.error(f"{name} [{n}, {k}]: a tail is a multiple of 16 inputs, fewer than all, behind integers that are all stored")
+        learned = kind in ("row", "matrix")
+        if match[5] and (match[3] or learned or not 0 < tail < k or tail % 16):
+            parser.error(f"{name} [{n}, {k}]: a tail is a multiple of 16 inputs, fewer than all, behind integers or fixed books that are all stored")
         group = min(group, k - tail)
         groups = -(-(k - tail) // group)
         kept = k // 2 if match[3] else k - tail  # weights of a row, without a tail
@@ -180,13 +182,13 @@ def main():
         writer.add(name + ".codes", "U8", [n, kept * bits // 8], random_bytes)
         if match[3]:
             indices(name, n, k)
-        deviation = 1.0 if match[1].startswith("lut") else 2**bits * 0.29  # of what codes stand for
+        deviation = 1.0 if learned else FIXED_BOOKS.get(kind, 2**bits * 0.29)  # of what codes stand for
         scale = np.float16(1.0 / (np.sqrt(kept) * deviation))  # outputs of variance 1
         writer.add(name + ".scales", "F16", [n, groups], lambda size: np.full(size // 2, scale, np.float16).tobytes())
         if kind == "asym":
             zeros = packed(np.full(groups, 2 ** (bits - 1), np.uint8), bits)
             writer.add(name + ".zeros", "U8", [n, len(zeros)], lambda size: zeros * (size // len(zeros)))
-        if match[1].startswith("lut"):
+        if learned:
             books = n if kind == "row" else 1
             writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
         if tail:  # layers that read one input have one order; code 0 is -128, which rounding never gives
