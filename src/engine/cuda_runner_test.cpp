@@ -304,7 +304,7 @@ TEST_F(CudaRunner, AFullContextIsSaid) {
 }
 
 TEST_F(CudaRunner, WhatItDoesNotRunIsRefused) {
-  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40", "int8-sym-g16-bsr"}) {
+  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40", "int4-asym-g8-bsr"}) {
     try {
       open(rounded(scheme), kCuda);
       FAIL() << scheme << " was taken";

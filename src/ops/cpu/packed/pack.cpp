@@ -61,8 +61,10 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
     return group;
   }
   // Longer groups are cut. A row may end in a short group; other groups need an exact divisor.
-  for (const std::int64_t size : {128, 64, 32}) {
-    if (group % size == 0) {
+  // Activations that are rounded here have a range for each group: shorter ones are more accurate.
+  const bool rounds_here = scheme.activation.is_float();
+  for (const std::int64_t size : {256, 128, 64, 32}) {
+    if (group % size == 0 && (size <= 128 || (whole_row && !rounds_here))) {
       return size;
     }
   }

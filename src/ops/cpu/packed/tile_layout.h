@@ -56,7 +56,7 @@ namespace nibble::ops::cpu {
 
 /// Counts the changes of this layout, and of how tiles are made from a weight: files that hold
 /// tiles name the version they were made by.
-inline constexpr std::uint32_t kTileLayoutVersion = 3;
+inline constexpr std::uint32_t kTileLayoutVersion = 4;
 
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;

@@ -195,7 +195,7 @@ TEST_F(SparseCudaLayers, OfManyTokensComeNearInEveryPart) {
 
 TEST_F(SparseCudaLayers, WithoutAKernelAreRefused) {
   const std::pair<const char*, const char*> refused[] = {
-      {"f16-g16-bsr", "weights are floats; it takes codes of up to 8 bits"},
+      {"int4-asym-g8-bsr", "groups of 8 inputs; it takes 16, 32 and 64"},
       {"lut4-row-g16-bsr", "codes are entries of a book; it takes integers of up to 8 bits"}};
   for (const auto& [scheme, reason] : refused) {
     CudaOps ops({});
