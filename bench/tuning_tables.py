@@ -13,7 +13,8 @@ def tables(results):
                 found[f"tuning/{name}{model}"] = table(own)
         else:
             found[f"tuning/{model}"] = decoders(own)
-    found["decoder-students"] = decoder_students(read(results / "decoder_students.jsonl"))
+    if rounded := read(results / "decoder_students.jsonl"):
+        found["decoder-students"] = decoder_students(rounded)
     students = read(results / "students.jsonl")
     for task in {row["task"] for row in students}:
         found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
