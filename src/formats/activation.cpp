@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "core/error.h"
-#include "formats/fp4/e2m1_numbers.h"
 
 namespace nibble::formats {
 namespace {
@@ -99,7 +98,9 @@ std::string_view problem_of(const Activation& activation) {
   const bool known =
       std::find(codes.bits.begin(), codes.bits.end(), activation.bits) != codes.bits.end();
   const Activation plain = {.bits = activation.bits, .type = activation.type};
-  if (!known || (codes.whole_tokens && activation != plain)) {
+  if (!known || (codes.whole_tokens && activation != plain) ||
+      (!codes.zero_points && !activation.symmetric) ||
+      (!codes.stored_scales && activation.stored_scale)) {
     return codes.rule;
   }
   if (activation.group < 0 || activation.group > kMaxGroup) {
@@ -107,9 +108,6 @@ std::string_view problem_of(const Activation& activation) {
   }
   if (!(activation.clip >= kSmallestClip && activation.clip <= 1.0f)) {
     return "the clipping factor of activations is not in [0.1, 1]";
-  }
-  if (activation.type == &kE2m1Numbers && (!activation.symmetric || activation.stored_scale)) {
-    return "E2M1 activations have no zero points, and scales of their own for each token";
   }
   const bool plain_codes = activation.symmetric && activation.group == 0 &&
                            activation.clip == 1.0f && !activation.keeps_outliers;

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "formats/format.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "formats/fp8/fp8_codes.h"
 #include "formats/gguf_types.h"
 #include "formats/runs.h"
@@ -9,10 +10,15 @@
 
 namespace nibble::formats {
 
-// The one place where types of codes are registered.
+// The one place where types of codes are registered: those of weights, and those of activations.
 std::span<const CodeType* const> code_types() {
   static constexpr std::array kAll = {&kDenseCodes, &kIntegerCodes, &kBookCodes, &kFp8Codes,
                                       &kTrellisCodes};
+  return kAll;
+}
+
+std::span<const CodeType* const> activation_types() {
+  static constexpr std::array kAll = {&kIntegerCodes, &kFp8Codes, &kE2m1Numbers};
   return kAll;
 }
 

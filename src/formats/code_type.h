@@ -52,6 +52,8 @@ struct CodeVariant {
 struct ActivationCodes {
   std::span<const int> bits = {};  // none: activations are never such codes
   bool whole_tokens = false;       // one scale for a token; no zero points, clipping or outliers
+  bool zero_points = true;         // they may be asymmetric
+  bool stored_scales = true;       // their scale may stand with the layer
   std::string_view rule = "activations have no codes of that type";  // this, for messages
 };
 
@@ -81,13 +83,19 @@ struct CodeType {
                  const BookValues& book, float* out) = nullptr;
   /// Whether a code stands for a number. Null: all do.
   bool (*is_number)(std::uint8_t code) = nullptr;
+
+  /// Of a type of activations: whether they are codes of another to the arithmetic (`activations`),
+  /// as E2M1 numbers are integers. The rounding that does this is symmetric around 0.
+  bool is_recoded() const { return activations != this; }
 };
 
 extern const CodeType kDenseCodes;    // no codes: the weights themselves, floats
 extern const CodeType kIntegerCodes;  // code - zero
 extern const CodeType kBookCodes;     // an entry of a table of 2^bits values
 
-/// Every type of this build; the one registration place is all.cpp.
+/// Every type of weights in this build; the one registration place is all.cpp.
 std::span<const CodeType* const> code_types();
+/// Those that activations can have, which need not be types of weights; there, too.
+std::span<const CodeType* const> activation_types();
 
 }  // namespace nibble::formats

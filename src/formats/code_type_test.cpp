@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/fp4/e2m1_numbers.h"
 #include "formats/fp8/fp8_format.h"
 
 namespace nibble::formats {
@@ -68,9 +69,26 @@ TEST(CodeTypes, SayWhyASchemeIsNone) {
   EXPECT_EQ(problem("fp8-row-afp8", [](Scheme& s) { s.activation.clip = 0.9f; }),
             "E4M3 activations have 8 bits, one scale for each token, no zero points, clipping or "
             "outliers");
+  for (void (*change)(Scheme&) : {+[](Scheme& s) { s.activation.symmetric = false; },
+                                  +[](Scheme& s) { s.activation.stored_scale = true; },
+                                  +[](Scheme& s) { s.activation.bits = 8; }}) {
+    EXPECT_EQ(problem("int4-sym-row-afp4", change),
+              "E2M1 activations have 4 bits, no zero points, and scales of their own for each "
+              "token");
+  }
   EXPECT_EQ(problem("int8-sym-row", [](Scheme& s) { s.scale.rows = 128; }),
             "a scale is that of a row, of inputs of a row, or of all rows");
   EXPECT_NE(problem("int8-sym-g32", [](Scheme& s) { s.scale.rows = kAllRows; }), "");
+}
+
+TEST(CodeTypes, OfActivationsAreWhatTheArithmeticSees) {
+  for (const CodeType* const type : activation_types()) {
+    EXPECT_FALSE(type->as_activations.bits.empty()) << type->name;
+    ASSERT_NE(type->activations, nullptr) << type->name;
+    EXPECT_FALSE(type->activations->is_recoded()) << type->name;
+  }
+  EXPECT_TRUE(kE2m1Numbers.is_recoded());
+  EXPECT_FALSE(kFp8Codes.is_recoded());
 }
 
 TEST(CodeTypes, DecodeAsTheirFormatsDo) {

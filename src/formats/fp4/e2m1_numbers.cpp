@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "formats/fp8/fp8_codes.h"
-
 namespace nibble::formats {
 namespace {
 
@@ -17,13 +15,12 @@ constinit const CodeType kE2m1Numbers = {
     .example = "lut4-fp4-g128-afp4g128",
     .rule = "E2M1 codes of weights are a code book (lut4-fp4)",
     .words = kWords,
-    .as_activations = {.bits = kActivationBits, .rule = "E2M1 activations have 4 bits"},
+    .as_activations = {.bits = kActivationBits,
+                       .zero_points = false,
+                       .stored_scales = false,
+                       .rule = "E2M1 activations have 4 bits, no zero points, and scales of their "
+                               "own for each token"},
     .activations = &kIntegerCodes,  // what they are to the arithmetic
 };
-
-std::span<const CodeType* const> activation_types() {
-  static constexpr std::array kAll = {&kIntegerCodes, &kFp8Codes, &kE2m1Numbers};
-  return kAll;
-}
 
 }  // namespace nibble::formats

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <span>
-
 #include "formats/code_type.h"
 
 namespace nibble::formats {
@@ -12,8 +10,5 @@ namespace nibble::formats {
 /// doubles are integers, so arithmetic sees integers of 5 bits with s / 2. Weights in E2M1 have a
 /// code book (Book::kE2m1).
 extern const CodeType kE2m1Numbers;
-
-/// All types that activations can have.
-std::span<const CodeType* const> activation_types();
 
 }  // namespace nibble::formats

@@ -6,7 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "formats/fp4/e2m1_numbers.h"
+#include "formats/code_type.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/input_transform/device_transform.h"
@@ -38,8 +38,8 @@ struct InputKey {
   bool has_int4_zeros() const { return form == InputForm::kInt4Tiles && !symmetric; }
   /// Whether elementwise.h writes the codes, once the inputs are transformed.
   bool is_plain() const {
-    return type != &formats::kE2m1Numbers && symmetric && !keeps_outliers && tail == 0 &&
-           bits != 3 && scale_step == group && (group == 0 || group == kInputPadding);
+    return !type->is_recoded() && symmetric && !keeps_outliers && tail == 0 && bits != 3 &&
+           scale_step == group && (group == 0 || group == kInputPadding);
   }
   /// Whether an operator can write them on its way.
   bool is_direct() const { return !matrix && transform == nullptr && is_plain(); }

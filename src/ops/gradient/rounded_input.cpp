@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "formats/fp4/e2m1_numbers.h"
 #include "ops/cpu/packed/quantized_input.h"
 
 namespace nibble::ops::gradient {
@@ -50,7 +49,7 @@ std::pair<float, float> kept_range(const float* x, std::int64_t count,
   if (!activation.symmetric) {
     return {activation.clip * std::min(*least, 0.0f), activation.clip * std::max(*most, 0.0f)};
   }
-  if (activation.type == &formats::kE2m1Numbers) {
+  if (activation.type->is_recoded()) {
     const float reach = activation.clip * std::max(-*least, *most);
     return {-reach, reach};
   }
