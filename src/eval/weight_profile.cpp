@@ -28,10 +28,9 @@ std::vector<bool> stored_weights(const PackedWeight& weight, std::int64_t row) {
   }
   std::vector<bool> stored(k);
   const std::int64_t group = weight.scheme.scale.group;
-  const auto [begin, end] = formats::stored_groups_of(weight, row);
-  for (std::int64_t at = begin; at < end; ++at) {
-    std::fill_n(stored.begin() + formats::stored_group(weight, at) * group, group, true);
-  }
+  formats::for_each_stored_group(weight, row, [&](std::int64_t, std::int64_t place) {
+    std::fill_n(stored.begin() + place * group, group, true);
+  });
   return stored;
 }
 

@@ -276,32 +276,27 @@ Scheme full_scheme(Scheme scheme) {
 void decode_stored_floats(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
   const std::int64_t group = weight.scheme.scale.group;
   std::fill(out.begin(), out.end(), 0.0f);
-  const auto [begin, end] = stored_groups_of(weight, row);
-  for (std::int64_t at = begin; at < end; ++at) {
+  for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t place) {
     core::convert_to_float32(weight.values.dtype(), stored_values(weight, at).weights.data(), group,
-                             out.data() + stored_group(weight, at) * group);
-  }
+                             out.data() + place * group);
+  });
 }
 
 void clear_other_groups(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
   const std::int64_t group = weight.scheme.scale.group;
-  const auto [begin, end] = stored_groups_of(weight, row);
   std::int64_t cleared = 0;  // inputs that are done
-  for (std::int64_t at = begin; at < end; ++at) {
-    const std::int64_t first = stored_group(weight, at) * group;
-    std::fill(out.begin() + cleared, out.begin() + first, 0.0f);
-    cleared = first + group;
-  }
+  for_each_stored_group(weight, row, [&](std::int64_t, std::int64_t place) {
+    std::fill(out.begin() + cleared, out.begin() + place * group, 0.0f);
+    cleared = (place + 1) * group;
+  });
   std::fill(out.begin() + cleared, out.end(), 0.0f);
 }
 
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
   PackedWeight full = weight_of_zeros(full_scheme(weight.scheme), 1, weight.k);
-  const auto [begin, end] = stored_groups_of(weight, row);
-  for (std::int64_t at = begin; at < end; ++at) {
-    set_full_values(full, 0, stored_group(weight, at),
-                    stored_values(weight, stored_entry(weight, at, row)));
-  }
+  for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t group) {
+    set_full_values(full, 0, group, stored_values(weight, stored_entry(weight, at, row)));
+  });
   set_others(full, weight, row);
   return full;
 }
@@ -348,11 +343,10 @@ PackedWeight with_row_pattern(const PackedWeight& weight) {
   const auto ends = rows.row_index.mutable_data<std::int32_t>();
   std::int32_t to = 0;
   for (std::int64_t row = 0; row < weight.n; ++row) {
-    const auto [begin, end] = stored_groups_of(weight, row);
-    for (std::int64_t at = begin; at < end; ++at, ++to) {
+    for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t group) {
       set_stored_values(rows, to, stored_values(weight, stored_entry(weight, at, row)));
-      set_group(rows, to, stored_group(weight, at));
-    }
+      set_group(rows, to++, group);
+    });
     ends[index(row + 1)] = to;
   }
   set_others(rows, weight, 0);
@@ -371,12 +365,11 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
   std::vector<std::int64_t> taken;  // of the groups that are stored
   std::vector<std::int32_t> ends = {0};
   for (std::int64_t row = begin; row < end; row += tile) {
-    const StoredGroups stored = stored_groups_of(weight, row);
-    for (std::int64_t at = stored.begin; at < stored.end; ++at) {
-      if (const std::int64_t group = stored_group(weight, at); first <= group && group < last) {
+    for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t group) {
+      if (first <= group && group < last) {
         taken.push_back(at);
       }
-    }
+    });
     ends.push_back(static_cast<std::int32_t>(taken.size()));
   }
   const auto kept = static_cast<std::int64_t>(taken.size());

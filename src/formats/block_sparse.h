@@ -50,6 +50,16 @@ std::int64_t stored_group_count(const PackedWeight& weight);
 /// Which group of its row the weight's stored group `at` is.
 std::int64_t stored_group(const PackedWeight& weight, std::int64_t at);
 
+/// Calls visit(at, group) for each group that a row, or its tile, stores: where it stands, and
+/// which group of its row it is. Both ascend.
+template <class Visit>
+void for_each_stored_group(const PackedWeight& weight, std::int64_t row, const Visit& visit) {
+  const auto [begin, end] = stored_groups_of(weight, row);
+  for (std::int64_t at = begin; at < end; ++at) {
+    visit(at, stored_group(weight, at));
+  }
+}
+
 /// Where codes, scale and zero point of stored group `at` of row `row` stand.
 std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int64_t row);
 

@@ -236,15 +236,13 @@ void validate_groups(const Named& named) {
   const PackedWeight& weight = named.weight;
   const std::int64_t most = groups_per_row(weight.scheme, weight.k);
   for (std::int64_t row = 0; row < weight.n; row += pattern_rows(weight.scheme)) {
-    const auto [begin, end] = stored_groups_of(weight, row);
     std::int64_t last = -1;
-    for (std::int64_t at = begin; at < end; ++at) {
-      const std::int64_t group = stored_group(weight, at);
+    for_each_stored_group(weight, row, [&](std::int64_t, std::int64_t group) {
       require(group > last && group < most, ErrorKind::kInvalidModel,
               "{}.groups: row {} has group {} behind group {}; they ascend and are below {}",
               named.name, row, group, last, most);
       last = group;
-    }
+    });
   }
 }
 

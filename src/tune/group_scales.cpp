@@ -36,11 +36,9 @@ compress::CodedWeight coded_of(const formats::PackedWeight& weight) {
   const std::int64_t groups = formats::groups_per_row(weight.scheme, weight.k);
   coded.parameters.groups.assign(static_cast<std::size_t>(weight.n * groups), {0.0f, 0});
   for (std::int64_t row = 0; row < weight.n; ++row) {
-    const auto [begin, end] = formats::stored_groups_of(weight, row);
-    for (std::int64_t at = begin; at < end; ++at) {
-      const std::int64_t group = formats::stored_group(weight, at);
+    formats::for_each_stored_group(weight, row, [&](std::int64_t, std::int64_t group) {
       coded.parameters.groups[static_cast<std::size_t>(row * groups + group)].scale = 1.0f;
-    }
+    });
   }
   return coded;
 }

@@ -30,12 +30,11 @@ std::vector<std::int64_t> alternating(const PackedWeight& weight, std::int64_t r
   const std::int64_t width = vector_kernels().block;
   const std::int64_t paired = weight.k / (2 * width) * 2;
   std::array<std::vector<std::int64_t>, 2> kinds;
-  const auto [begin, end] = formats::stored_groups_of(weight, row);
-  for (std::int64_t at = begin; at < end; ++at) {
-    const std::int64_t first = formats::stored_group(weight, at) * weight.scheme.scale.group;
+  formats::for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t group) {
+    const std::int64_t first = group * weight.scheme.scale.group;
     const bool is_odd = first / width % 2 != 0 && first / width < paired;
     kinds[is_odd ? 1 : 0].push_back(at);
-  }
+  });
   const std::size_t longest = std::max(kinds[0].size(), kinds[1].size());
   std::vector<std::int64_t> order;
   for (std::size_t i = 0; i < longest; ++i) {

@@ -48,16 +48,14 @@ class RowBlocks {
  public:
   RowBlocks(const PackedWeight& weight, std::int64_t row)
       : weight_(weight), row_(row), all_(weight.k / kSparseInputs) {
-    const auto [begin, end] = formats::stored_groups_of(weight, row);
     const std::int64_t each = blocks_of_group(weight);
-    for (std::int64_t at = begin; at < end; ++at) {
-      const std::int64_t group = formats::stored_group(weight, at);
+    formats::for_each_stored_group(weight, row, [&](std::int64_t at, std::int64_t group) {
       for (std::int64_t part = 0; part < each; ++part) {
         const std::int64_t place = group * each + part;
         banks_[index(place) % kBanks].push_back({at * each + part, place});
       }
-    }
-    left_ = (end - begin) * each;
+      left_ += each;
+    });
   }
 
   /// Blocks of one place in each bank, as far as there are any; then others; then blocks of scale
@@ -146,7 +144,7 @@ class RowBlocks {
   const PackedWeight& weight_;
   std::int64_t row_;
   std::int64_t all_;
-  std::int64_t left_;
+  std::int64_t left_ = 0;
   std::array<std::vector<Stored>, kBanks> banks_;
 };
 
