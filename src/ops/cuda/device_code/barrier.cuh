@@ -55,13 +55,18 @@ __device__ __forceinline__ std::uint32_t bits_of_any(const Value& value) {
   return bits;
 }
 
-/// Arrives when the loads of this warp from shared memory have ended that `read` (bits_of_any())
-/// was computed from, so that a copy may take their place. Such loads wait behind stores of other
-/// warps, and an arrival overtakes them: on an H200 they were seen to read what the next copy had
-/// written. `zero` is 0, which the compiler must not know.
-__device__ __forceinline__ void arrive_after_reads(std::uint32_t barrier, std::uint32_t read,
-                                                   std::uint32_t zero) {
-  arrive(barrier + (read & zero));
+/// 0, which the compiler does not know to be 0: `count` is any number from 0 on.
+__device__ __forceinline__ std::uint32_t unknown_zero(int count) {
+  return static_cast<std::uint32_t>(count >> 31);
+}
+
+/// `barrier`, which is known when the loads of this warp from shared memory have ended that `read`
+/// (bits_of_any()) was computed from: an arrival there lets a copy take their place. Such loads
+/// wait behind stores of other warps, and an arrival overtakes them: on an H200 they were seen to
+/// read what the next copy had written. `count`: see unknown_zero().
+__device__ __forceinline__ std::uint32_t after_reads(std::uint32_t barrier, std::uint32_t read,
+                                                     int count) {
+  return barrier + (read & unknown_zero(count));
 }
 
 /// Arrives at the barrier at the same place in block `rank` of the cluster. Orders what this block

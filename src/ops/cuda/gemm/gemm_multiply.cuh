@@ -43,11 +43,10 @@ struct GemmMultiplier : GemmStages<Shape> {
   }
 
   // Gives a stage back to the copying warps of all blocks that write into it. `read`: bits_of_any()
-  // of what was read of it and is not used yet (arrive_after_reads()).
+  // of what was read of it and is not used yet (after_reads()).
   __device__ void release(int stage, std::uint32_t read = 0) const {
     __syncwarp();
-    const std::uint32_t barrier =
-        this->empty(stage) + (read & static_cast<std::uint32_t>(a.tokens >> 31));
+    const std::uint32_t barrier = after_reads(this->empty(stage), read, a.tokens);
     if constexpr (Shape::kCluster == 1) {
       if (lane() == 0) {
         arrive(barrier);

@@ -208,7 +208,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   __device__ void release(const Place& place, std::uint32_t read) const {
     __syncwarp();
     if (lane() == 0) {
-      arrive_after_reads(place.empty(), read, static_cast<std::uint32_t>(a.tokens >> 31));
+      arrive(after_reads(place.empty(), read, a.tokens));
     }
   }
 

@@ -115,11 +115,6 @@ struct ResidentProducts : ResidentStages<Shape> {
     });
   }
 
-  // 0, which the compiler does not know.
-  __device__ std::uint32_t zero() const {
-    return static_cast<std::uint32_t>(a.tokens >> 31);
-  }
-
   // Reads the words of this warp's 16 rows of the unit in a slot. Returns the slot.
   __device__ int take(typename Codes::Words& words, Place& place) const {
     wait_barrier(full(place.slot), place.parity);
@@ -134,7 +129,7 @@ struct ResidentProducts : ResidentStages<Shape> {
     __syncwarp();
     const std::uint32_t read = bits_of_any(words);
     if (lane() == 0) {
-      arrive_after_reads(empty(slot), read, zero());
+      arrive(after_reads(empty(slot), read, a.tokens));
     }
   }
 
@@ -145,7 +140,7 @@ struct ResidentProducts : ResidentStages<Shape> {
     if constexpr (!Codes::kExpands) {
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
-        left[i / 4][i % 4] ^= zero();
+        left[i / 4][i % 4] ^= unknown_zero(a.tokens);
       }
     }
   }
