@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "compress/coding/cuda/coder.cuh"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/float_types.cuh"
 #include "ops/cuda/device_code/grid.cuh"
@@ -12,6 +11,7 @@ namespace {
 using compress::cuda::Coder;
 using compress::cuda::CoderView;
 using compress::cuda::GroupValues;
+using device::cuda::blocks_for;
 using ops::cuda::as_float;
 using ops::cuda::kWarp;
 using ops::cuda::over_grid;
@@ -54,8 +54,7 @@ template <typename Stored>
 void round_to(const float* weights, std::int64_t count, void* values, core::DType type,
               cudaStream_t stream) {
   constexpr std::int64_t kMostBlocks = std::int64_t{1} << 16;
-  const auto blocks =
-      static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+  const unsigned blocks = blocks_for(count, kThreads, kMostBlocks);
   if (type == core::DType::kBF16) {
     round_floats_kernel<Stored>
         <<<blocks, kThreads, 0, stream>>>(weights, count, static_cast<__nv_bfloat16*>(values));
@@ -70,7 +69,7 @@ void round_to(const float* weights, std::int64_t count, void* values, core::DTyp
 void round_to_nearest(const CoderView& coder, const float* weights, std::int64_t n, std::int64_t k,
                       std::int64_t group, void* values, core::DType type, cudaStream_t stream) {
   const std::int64_t groups = n * ((k + group - 1) / group);
-  const auto blocks = static_cast<unsigned>((groups + kWarps - 1) / kWarps);
+  const unsigned blocks = blocks_for(groups, kWarps);
   if (type == core::DType::kBF16) {
     round_to_nearest_kernel<<<blocks, kThreads, 0, stream>>>(coder, weights, n, k, group,
                                                              static_cast<__nv_bfloat16*>(values));

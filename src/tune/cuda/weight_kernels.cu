@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "compress/coding/cuda/coder.cuh"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/float_types.cuh"
 #include "ops/cuda/device_code/grid.cuh"
@@ -12,6 +11,7 @@ namespace {
 
 using compress::cuda::Coder;
 using compress::cuda::GroupValues;
+using device::cuda::blocks_for;
 using ops::cuda::kWarp;
 using ops::cuda::over_grid;
 using ops::cuda::store;
@@ -243,17 +243,18 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Blocks for so many lanes of each group.
-unsigned blocks_for(const DeviceWeight& weight, int lanes) {
-  return static_cast<unsigned>((weight.n * weight.groups * lanes + kThreads - 1) / kThreads);
+unsigned blocks_of_groups(const DeviceWeight& weight, int lanes) {
+  return blocks_for(weight.n * weight.groups * lanes, kThreads);
 }
 
 template <typename T>
 void run_fake_quantize(const DeviceWeight& weight, T* values, cudaStream_t stream) {
   if (weight.group <= kSmallGroup) {
     fake_quantize_kernel<kFewLanes>
-        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, values);
+        <<<blocks_of_groups(weight, kFewLanes), kThreads, 0, stream>>>(weight, values);
   } else {
-    fake_quantize_kernel<kWarp><<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, values);
+    fake_quantize_kernel<kWarp>
+        <<<blocks_of_groups(weight, kWarp), kThreads, 0, stream>>>(weight, values);
   }
 }
 
@@ -272,10 +273,10 @@ void fake_quantize(const DeviceWeight& weight, void* values, core::DType type,
 void fake_quantize_back(const DeviceWeight& weight, const DeviceSlope& slope, cudaStream_t stream) {
   if (weight.group <= kSmallGroup) {
     fake_quantize_back_kernel<kFewLanes>
-        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, slope);
+        <<<blocks_of_groups(weight, kFewLanes), kThreads, 0, stream>>>(weight, slope);
   } else {
     fake_quantize_back_kernel<kWarp>
-        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, slope);
+        <<<blocks_of_groups(weight, kWarp), kThreads, 0, stream>>>(weight, slope);
   }
   device::cuda::check_launch("fake_quantize_back_kernel");
 }
@@ -284,10 +285,10 @@ void add_scale_gradients(const DeviceWeight& weight, const float* gradient,
                          const DeviceSlope& slope, cudaStream_t stream) {
   if (weight.group <= kSmallGroup) {
     add_scale_gradients_kernel<kFewLanes>
-        <<<blocks_for(weight, kFewLanes), kThreads, 0, stream>>>(weight, gradient, slope);
+        <<<blocks_of_groups(weight, kFewLanes), kThreads, 0, stream>>>(weight, gradient, slope);
   } else {
     add_scale_gradients_kernel<kWarp>
-        <<<blocks_for(weight, kWarp), kThreads, 0, stream>>>(weight, gradient, slope);
+        <<<blocks_of_groups(weight, kWarp), kThreads, 0, stream>>>(weight, gradient, slope);
   }
   device::cuda::check_launch("add_scale_gradients_kernel");
 }
@@ -306,9 +307,8 @@ void square_loss(float* y, const float* target, std::int64_t count, float factor
 void adamw_step(const AdamWStep& step, const DeviceMoments& numbers, std::int64_t count,
                 cudaStream_t stream) {
   constexpr std::int64_t kMostBlocks = 4096;
-  const auto blocks =
-      static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
-  adamw_kernel<<<blocks, kThreads, 0, stream>>>(step, numbers, count);
+  adamw_kernel<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(step, numbers,
+                                                                                  count);
   device::cuda::check_launch("adamw_kernel");
 }
 

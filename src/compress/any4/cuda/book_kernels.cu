@@ -1,19 +1,18 @@
 #include "compress/any4/cuda/book_kernels.h"
 #include "compress/coding/cuda/coder.cuh"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 
 namespace nibble::compress::cuda {
 namespace {
+
+using device::cuda::blocks_for;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kRefits = 8;  // at the most from one start, as GroupSearch has them
 constexpr double kWidest = 1.25;
 constexpr double kNarrowest = 0.4;
-
-unsigned blocks_for(std::int64_t count, std::int64_t each) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 // What rounding with a scale costs, and the sums that a better scale for the same codes follows
 // from.

@@ -1,16 +1,15 @@
 #include "compress/awq/cuda/awq_kernels.h"
 #include "compress/coding/cuda/coder.cuh"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 
 namespace nibble::compress::cuda {
 namespace {
 
+using device::cuda::blocks_for;
+
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-
-unsigned blocks_for(std::int64_t count, std::int64_t each) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 __device__ std::int64_t warp_of_grid() {
   return static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;

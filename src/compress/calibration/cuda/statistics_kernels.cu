@@ -1,16 +1,15 @@
 #include "compress/calibration/cuda/statistics_kernels.h"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 
 namespace nibble::compress::cuda {
 namespace {
 
+using device::cuda::blocks_for;
+
 constexpr int kColumns = 32;  // of a block
 constexpr int kLanes = 16;    // threads that share a column
 constexpr int kThreads = 256;
-
-unsigned blocks_for(std::int64_t count, std::int64_t each) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 __global__ void __launch_bounds__(kColumns* kLanes)
     add_columns_kernel(const float* x, std::int64_t m, std::int64_t k, ColumnSums sums,

@@ -1,4 +1,5 @@
 #include "compress/coding/cuda/book_tables.h"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 
 namespace nibble::compress::cuda {
@@ -37,8 +38,8 @@ __global__ void make_tables_kernel(const float* books, std::int64_t count, int b
 
 void make_tables(const float* books, std::int64_t count, int book_size, BookTable* tables,
                  cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  make_tables_kernel<<<blocks, kThreads, 0, stream>>>(books, count, book_size, tables);
+  make_tables_kernel<<<device::cuda::blocks_for(count, kThreads), kThreads, 0, stream>>>(
+      books, count, book_size, tables);
   device::cuda::check_launch("make_tables_kernel");
 }
 

@@ -2,19 +2,18 @@
 
 #include "compress/coding/cuda/coder.cuh"
 #include "compress/gptq/cuda/gptq_kernels.h"
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 
 namespace nibble::compress::cuda {
 namespace {
 
+using device::cuda::blocks_for;
+
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kLaneInputs = kGptqBlock / kWarp;  // inputs of a block that a lane holds
 constexpr int kSharedBytes = kGptqBlock * kGptqBlock * static_cast<int>(sizeof(float));
-
-unsigned blocks_for(std::int64_t count, std::int64_t each) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 __global__ void order_hessian_kernel(const float* lower, const std::int32_t* order,
                                      const std::uint8_t* dead, double added, std::int64_t k,

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <limits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "device/cuda/blocks.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/elementwise.h"
@@ -13,8 +13,11 @@
 namespace nibble::ops::cuda {
 namespace {
 
+using device::cuda::blocks_for;
+
 constexpr unsigned kThreads = 256;
 constexpr std::int64_t kEach = 4;
+constexpr std::int64_t kMostBlocks = 132 * 16;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct ColumnWalk {
@@ -141,11 +144,6 @@ __global__ void __launch_bounds__(kThreads)
       [&](std::int64_t column) { to[column] = fmaf(weight, from[column], to[column]); });
 }
 
-unsigned blocks_for(std::int64_t values) {
-  return static_cast<unsigned>(
-      std::clamp<std::int64_t>((values + kThreads - 1) / kThreads, 1, 132 * 16));
-}
-
 bool in_vectors(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0;
 }
@@ -174,15 +172,15 @@ void add(const MutableMatrixView& x, const MatrixView& delta, std::int64_t count
     return;
   }
   if (!x.half && count % 4 == 0 && in_vectors(x.data) && in_vectors(delta.data)) {
-    return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4)), dim3(kThreads), 0,
-                            stream, static_cast<float4*>(x.data),
+    return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4, kThreads, kMostBlocks)),
+                            dim3(kThreads), 0, stream, static_cast<float4*>(x.data),
                             static_cast<const float4*>(delta.data), count / 4);
   }
   with_values(x, [&]<typename Values>(const Values& sum) {
     with_values(delta, [&]<typename Delta>(const Delta& other) {
       if constexpr (std::is_same_v<Values, Delta>) {
-        launch_dependent(add_kernel<Values>, dim3(blocks_for(count)), dim3(kThreads), 0, stream,
-                         sum, other, count);
+        launch_dependent(add_kernel<Values>, dim3(blocks_for(count, kThreads, kMostBlocks)),
+                         dim3(kThreads), 0, stream, sum, other, count);
       }
     });
   });

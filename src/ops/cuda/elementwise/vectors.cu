@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "device/cuda/blocks.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/elementwise/half_values.cuh"
 #include "ops/cuda/elementwise/vectors.h"
@@ -27,10 +26,10 @@ void scale(const MutableMatrixView& x, float factor, std::int64_t count, cudaStr
   if (count == 0) {
     return;
   }
-  const std::int64_t blocks = std::min(kMostBlocks, (count + kThreads - 1) / kThreads);
+  const unsigned blocks = device::cuda::blocks_for(count, kThreads, kMostBlocks);
   with_values(x, [&]<typename Values>(const Values& values) {
-    launch_dependent(scale_kernel<Values>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0,
-                     stream, values, factor, count);
+    launch_dependent(scale_kernel<Values>, dim3(blocks), dim3(kThreads), 0, stream, values, factor,
+                     count);
   });
 }
 

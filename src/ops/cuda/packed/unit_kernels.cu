@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/packed/unit_kernels.h"
 #include "ops/cuda/packed/unit_parts.h"
@@ -77,7 +78,7 @@ void pack_units(const RawRows& raw, const UnitFormat& format, std::byte* units,
 void sum_rows(const UnitsView& weight, std::int64_t step, float* sums, cudaStream_t stream) {
   const std::int64_t length = step == 0 ? weight.k : step;
   const std::int64_t steps = (weight.k + length - 1) / length;
-  const auto blocks = static_cast<unsigned>((weight.n * steps + kThreads - 1) / kThreads);
+  const unsigned blocks = device::cuda::blocks_for(weight.n * steps, kThreads);
   sum_kernel<<<blocks, kThreads, 0, stream>>>(UnitReader(weight), static_cast<int>(weight.n),
                                               static_cast<int>(weight.k), static_cast<int>(length),
                                               static_cast<int>(steps), sums);

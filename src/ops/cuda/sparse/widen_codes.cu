@@ -1,3 +1,4 @@
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/sparse/widen_codes.h"
@@ -41,10 +42,9 @@ void widen_codes(const InputTarget& x, std::int64_t first, std::int64_t m, std::
   const std::int64_t padded = padded_columns(k);
   const std::int64_t scales = x.group == 0 ? 1 : padded / x.group;
   const std::int64_t count = m * padded / kEach;
-  widen_codes_kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0,
-                       stream>>>(x.codes + first * padded, x.scales + first * scales,
-                                 static_cast<int>(padded), static_cast<int>(x.group), count,
-                                 values);
+  widen_codes_kernel<<<device::cuda::blocks_for(count, kThreads), kThreads, 0, stream>>>(
+      x.codes + first * padded, x.scales + first * scales, static_cast<int>(padded),
+      static_cast<int>(x.group), count, values);
   device::cuda::check(cudaGetLastError(), "widen_codes");
 }
 

@@ -1,3 +1,4 @@
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/float_types.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -6,6 +7,7 @@
 namespace nibble::ops::gradient::cuda {
 namespace {
 
+using device::cuda::blocks_for;
 using ops::cuda::as_float;
 using ops::cuda::kWarp;
 using ops::cuda::store;
@@ -14,10 +16,6 @@ using ops::cuda::warp_sum;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-
-unsigned blocks_for(std::int64_t warps) {
-  return static_cast<unsigned>((warps + kWarps - 1) / kWarps);
-}
 
 // The warp's number among all of the grid.
 __device__ std::int64_t warp_number() {
@@ -211,24 +209,24 @@ __global__ void __launch_bounds__(kThreads)
 void turn_heads(const Heads& heads, const std::int32_t* positions, std::int64_t m, float* qkv,
                 cudaStream_t stream) {
   const std::int64_t warps = m * (heads.heads + heads.kv_heads);
-  turn_heads_kernel<<<blocks_for(warps), kThreads, 0, stream>>>(heads, positions, m, qkv);
+  turn_heads_kernel<<<blocks_for(warps, kWarps), kThreads, 0, stream>>>(heads, positions, m, qkv);
   device::cuda::check_launch("turn_heads_kernel");
 }
 
 void turn_heads_back(const Heads& heads, const std::int32_t* positions, std::int64_t m,
                      const float* qkv, float* gradient, float* dqkv, cudaStream_t stream) {
   const std::int64_t warps = m * (heads.heads + heads.kv_heads);
-  turn_heads_back_kernel<<<blocks_for(warps), kThreads, 0, stream>>>(heads, positions, m, qkv,
-                                                                     gradient, dqkv);
+  turn_heads_back_kernel<<<blocks_for(warps, kWarps), kThreads, 0, stream>>>(heads, positions, m,
+                                                                             qkv, gradient, dqkv);
   device::cuda::check_launch("turn_heads_back_kernel");
-  add_values_kernel<<<blocks_for(m * heads.kv_heads), kThreads, 0, stream>>>(heads, m, gradient,
-                                                                             dqkv);
+  add_values_kernel<<<blocks_for(m * heads.kv_heads, kWarps), kThreads, 0, stream>>>(
+      heads, m, gradient, dqkv);
   device::cuda::check_launch("add_values_kernel");
 }
 
 void masked_softmax(const Scores& shape, const float* scores, void* probabilities, core::DType type,
                     cudaStream_t stream) {
-  const unsigned blocks = blocks_for(shape.batch * shape.rows);
+  const unsigned blocks = blocks_for(shape.batch * shape.rows, kWarps);
   if (type == core::DType::kBF16) {
     masked_softmax_kernel<<<blocks, kThreads, 0, stream>>>(
         shape, scores, static_cast<__nv_bfloat16*>(probabilities));
@@ -241,7 +239,7 @@ void masked_softmax(const Scores& shape, const float* scores, void* probabilitie
 
 void masked_softmax_back(const Scores& shape, const float* scores, const float* gradient,
                          void* probabilities, core::DType type, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(shape.batch * shape.rows);
+  const unsigned blocks = blocks_for(shape.batch * shape.rows, kWarps);
   if (type == core::DType::kBF16) {
     masked_softmax_back_kernel<<<blocks, kThreads, 0, stream>>>(
         shape, scores, gradient, static_cast<__nv_bfloat16*>(probabilities));

@@ -1,3 +1,4 @@
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/gradient/cuda/parameter_kernels.h"
@@ -5,6 +6,7 @@
 namespace nibble::ops::gradient::cuda {
 namespace {
 
+using device::cuda::blocks_for;
 using ops::cuda::kWarp;
 using ops::cuda::warp_sum;
 
@@ -76,30 +78,26 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   }
 }
 
-unsigned column_blocks(std::int64_t columns) {
-  return static_cast<unsigned>((columns + kWarp - 1) / kWarp);
-}
-
 }  // namespace
 
 void add_column_sums(const float* x, std::int64_t m, std::int64_t columns, std::int64_t ldx,
                      float* to, cudaStream_t stream) {
-  column_sums_kernel<<<column_blocks(columns), dim3(kWarp, kRowsAtATime), 0, stream>>>(
+  column_sums_kernel<<<blocks_for(columns, kWarp), dim3(kWarp, kRowsAtATime), 0, stream>>>(
       x, m, columns, ldx, to);
   device::cuda::check_launch("column_sums_kernel");
 }
 
 void row_moments(const ops::cuda::NormWeights& norm, const float* x, std::int64_t m,
                  std::int64_t columns, RowMoments* moments, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((m + kWarps - 1) / kWarps);
-  row_moments_kernel<<<blocks, kWarps * kWarp, 0, stream>>>(norm, x, m, columns, moments);
+  row_moments_kernel<<<blocks_for(m, kWarps), kWarps * kWarp, 0, stream>>>(norm, x, m, columns,
+                                                                           moments);
   device::cuda::check_launch("row_moments_kernel");
 }
 
 void add_norm_weight_gradient(const float* x, const RowMoments* moments, const float* dy,
                               std::int64_t m, std::int64_t columns, float* to,
                               cudaStream_t stream) {
-  norm_weight_kernel<<<column_blocks(columns), dim3(kWarp, kRowsAtATime), 0, stream>>>(
+  norm_weight_kernel<<<blocks_for(columns, kWarp), dim3(kWarp, kRowsAtATime), 0, stream>>>(
       x, moments, dy, m, columns, to);
   device::cuda::check_launch("norm_weight_kernel");
 }

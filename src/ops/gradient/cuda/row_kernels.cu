@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "device/cuda/blocks.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/float_types.cuh"
 #include "ops/cuda/device_code/grid.cuh"
@@ -10,6 +9,7 @@
 namespace nibble::ops::gradient::cuda {
 namespace {
 
+using device::cuda::blocks_for;
 using ops::cuda::as_float;
 using ops::cuda::kWarp;
 using ops::cuda::over_grid;
@@ -19,10 +19,6 @@ using ops::cuda::warp_sum;
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
-
-unsigned blocks_for(std::int64_t count) {
-  return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
-}
 
 // Over the block; all threads get it.
 __device__ float block_sum(float value) {
@@ -55,11 +51,11 @@ void convert_from(const void* source, std::int64_t count, void* target, core::DT
                   cudaStream_t stream) {
   const auto* from = static_cast<const From*>(source);
   if (to == core::DType::kBF16) {
-    convert_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, count,
-                                                               static_cast<__nv_bfloat16*>(target));
+    convert_kernel<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+        from, count, static_cast<__nv_bfloat16*>(target));
   } else {
-    convert_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, count,
-                                                               static_cast<float*>(target));
+    convert_kernel<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+        from, count, static_cast<float*>(target));
   }
 }
 
@@ -127,7 +123,8 @@ __global__ void add_gathered_kernel(const float* x, const std::int32_t* rows, co
 }  // namespace
 
 void add_scaled(float* y, float factor, const float* x, std::int64_t count, cudaStream_t stream) {
-  add_scaled_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, factor, x, count);
+  add_scaled_kernel<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(y, factor, x,
+                                                                                       count);
   device::cuda::check_launch("add_scaled_kernel");
 }
 
@@ -155,23 +152,23 @@ void add_norm_gradient(const ops::cuda::NormWeights& norm, const float* x, const
 
 void add_activation_gradient(MlpActivation activation, const float* x, const float* dy, float* dx,
                              std::int64_t count, cudaStream_t stream) {
-  add_activation_gradient_kernel<<<blocks_for(count), kThreads, 0, stream>>>(activation, x, dy, dx,
-                                                                             count);
+  add_activation_gradient_kernel<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+      activation, x, dy, dx, count);
   device::cuda::check_launch("add_activation_gradient_kernel");
 }
 
 void add_gated_gradient(MlpActivation activation, const float* gate_up, const float* dy,
                         float* dgate_up, std::int64_t m, std::int64_t columns,
                         cudaStream_t stream) {
-  add_gated_gradient_kernel<<<blocks_for(m * columns), kThreads, 0, stream>>>(
-      activation, gate_up, dy, dgate_up, m, columns);
+  add_gated_gradient_kernel<<<blocks_for(m * columns, kThreads, kMostBlocks), kThreads, 0,
+                              stream>>>(activation, gate_up, dy, dgate_up, m, columns);
   device::cuda::check_launch("add_gated_gradient_kernel");
 }
 
 void add_gathered(const float* x, const std::int32_t* rows, const float* weights, float* y,
                   std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  add_gathered_kernel<<<blocks_for(m * columns), kThreads, 0, stream>>>(x, rows, weights, y, m,
-                                                                        columns);
+  add_gathered_kernel<<<blocks_for(m * columns, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+      x, rows, weights, y, m, columns);
   device::cuda::check_launch("add_gathered_kernel");
 }
 

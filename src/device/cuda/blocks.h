@@ -1,0 +1,18 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace nibble::device::cuda {
+
+/// Blocks of a grid for `count` things, of which each block takes so many.
+inline unsigned blocks_for(std::int64_t count, std::int64_t of_block) {
+  return static_cast<unsigned>((count + of_block - 1) / of_block);
+}
+
+/// The same, at most `most`, where blocks go on until all is done.
+inline unsigned blocks_for(std::int64_t count, std::int64_t of_block, std::int64_t most) {
+  return static_cast<unsigned>(std::min(most, (count + of_block - 1) / of_block));
+}
+
+}  // namespace nibble::device::cuda
