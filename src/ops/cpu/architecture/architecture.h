@@ -5,7 +5,7 @@
 #include "ops/cpu/attention/codes/code_kernels.h"
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/variants.h"
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_kernel.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 /// What one processor family brings beside the portable kernels. Each file of this folder defines

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/cpu/sparse/grouped_rows.h"
+#include "ops/cpu/sparse/floats/grouped_rows.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 

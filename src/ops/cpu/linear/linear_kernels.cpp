@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/fp8/fp8_linear.h"
-#include "ops/cpu/sparse/float_rows.h"
+#include "ops/cpu/sparse/floats/float_rows.h"
 #include "ops/cpu/sparse/sparse_linear.h"
 #include "ops/cpu/trellis/trellis_linear.h"
 

@@ -5,8 +5,8 @@
 
 #include "core/threads.h"
 #include "ops/cpu/packed/quantized_input.h"
-#include "ops/cpu/sparse/sparse_rows.h"
-#include "ops/cpu/sparse/token_lanes.h"
+#include "ops/cpu/sparse/rows/token_lanes.h"
+#include "ops/cpu/sparse/sparse_kernel.h"
 #include "ops/cpu/vector/scratch.h"
 
 namespace nibble::ops::cpu {

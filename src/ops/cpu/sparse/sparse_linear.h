@@ -6,7 +6,7 @@
 #include "core/threads.h"
 #include "formats/packed_weight.h"
 #include "ops/cpu/linear/linear_kernel.h"
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_kernel.h"
 #include "ops/cpu/sparse/sparse_streams.h"
 
 namespace nibble::ops::cpu {

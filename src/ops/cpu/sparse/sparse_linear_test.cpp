@@ -12,8 +12,9 @@
 #include "formats/block_sparse.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cpu/sparse/rows/row_streams.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
-#include "ops/cpu/sparse/tile_units.h"
+#include "ops/cpu/sparse/tiles/tile_units.h"
 #include "ops/int8_table.h"
 
 // Every kernel that runs here against sums in double, and against each other to the last bit.

@@ -7,17 +7,12 @@
 #include "core/threads.h"
 #include "formats/packed_weight.h"
 #include "ops/cpu/packed/page_buffer.h"
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_kernel.h"
 
 namespace nibble::ops::cpu {
 
-/// Bits that codes of `bits` bits take in memory.
-constexpr int held_bits_of(int bits) {
-  return bits <= 4 ? 4 : 8;
-}
-
-/// A block-sparse weight in the streams of sparse_rows.h, or in the units of tile_units.h where
-/// tiles of rows keep the same groups.
+/// A block-sparse weight in the streams of rows/row_streams.h, or in the units of
+/// tiles/tile_units.h where tiles of rows keep the same groups.
 class SparseStreams {
  public:
   /// Throws kFailed for other weights.

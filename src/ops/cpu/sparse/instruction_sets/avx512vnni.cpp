@@ -1,8 +1,8 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/sparse/row_streams.h"
-#include "ops/cpu/sparse/token_lanes.h"
-#include "ops/cpu/sparse/unit_tiles.h"
-#include "ops/cpu/sparse/vectors512.h"
+#include "ops/cpu/sparse/instruction_sets/vectors512.h"
+#include "ops/cpu/sparse/rows/row_loops.h"
+#include "ops/cpu/sparse/rows/token_lanes.h"
+#include "ops/cpu/sparse/tiles/tile_loops.h"
 
 namespace nibble::ops::cpu {
 namespace {

@@ -2,9 +2,9 @@
 #include <optional>
 #include <span>
 
-#include "ops/cpu/sparse/row_streams.h"
-#include "ops/cpu/sparse/token_lanes.h"
-#include "ops/cpu/sparse/vectors512.h"
+#include "ops/cpu/sparse/instruction_sets/vectors512.h"
+#include "ops/cpu/sparse/rows/row_loops.h"
+#include "ops/cpu/sparse/rows/token_lanes.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -114,7 +114,7 @@ class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() wr
   std::int32_t pieces_[kMostPieces];  // which of the row's
 };
 
-/// What one row gives for 16 tokens, of the sums of each lane of sparse_rows.h.
+/// What one row gives for 16 tokens, of the sums of each lane of row_streams.h.
 NIBBLE_INLINE __m512 sum_of(const float (&sums)[kSparseWindow][kSparseLanes], float unit) {
   const auto half = [&](int i) {
     return _mm512_add_ps(_mm512_load_ps(sums[i]), _mm512_load_ps(sums[i + 8]));

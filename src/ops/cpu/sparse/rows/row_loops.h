@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu/sparse/vector_loads.h"
+#include "ops/cpu/sparse/instruction_sets/vector_loads.h"
 
 /// The loops over streams of rows that the kernels with vectors share; included by one file for
 /// each, in an unnamed namespace, behind the vectors of its instruction set.

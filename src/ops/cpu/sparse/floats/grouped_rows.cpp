@@ -1,4 +1,4 @@
-#include "ops/cpu/sparse/grouped_rows.h"
+#include "ops/cpu/sparse/floats/grouped_rows.h"
 
 namespace nibble::ops::cpu {
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/rows/row_streams.h"
 
 /// Block-sparse rows times many tokens, a lane of a vector for each token: no activation has to be
-/// brought to its group, and results have the bits of sparse_rows.h. Also included by files that
+/// brought to its group, and results have the bits of row_streams.h. Also included by files that
 /// are compiled for one instruction set.
 namespace nibble::ops::cpu {
 

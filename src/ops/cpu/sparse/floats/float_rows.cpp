@@ -1,4 +1,4 @@
-#include "ops/cpu/sparse/float_rows.h"
+#include "ops/cpu/sparse/floats/float_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/packed/page_buffer.h"
-#include "ops/cpu/sparse/grouped_rows.h"
+#include "ops/cpu/sparse/floats/grouped_rows.h"
 #include "ops/cpu/sparse/row_tasks.h"
 #include "ops/cpu/vector/vector_kernels.h"
 

@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "core/float16.h"
-#include "ops/cpu/sparse/sparse_rows.h"
-#include "ops/cpu/sparse/tile_units.h"
+#include "ops/cpu/sparse/rows/row_streams.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -93,22 +92,15 @@ float dot(const SparseWeight& w, std::int64_t row, const SparseInput& x, std::in
   return ((quarter(0) + quarter(2)) + (quarter(1) + quarter(3))) * unit;
 }
 
-void run(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
-         float* y, std::int64_t ldy) {
-  if (w.rows != 1) {
-    return run_tiles_scalar(w, x, begin, end, y, ldy);
-  }
+}  // namespace
+
+void run_rows_scalar(const SparseWeight& w, const SparseInput& x, std::int64_t begin,
+                     std::int64_t end, float* y, std::int64_t ldy) {
   for (std::int64_t token = 0; token < x.m; ++token) {
     for (std::int64_t row = begin; row < end; ++row) {
       y[token * ldy + row] = dot(w, row, x, token);
     }
   }
-}
-
-}  // namespace
-
-SparseKernel scalar_sparse_kernel() {
-  return {"scalar", "nothing", [] { return true; }, run};
 }
 
 }  // namespace nibble::ops::cpu

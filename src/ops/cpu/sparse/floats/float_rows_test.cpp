@@ -1,4 +1,4 @@
-#include "ops/cpu/sparse/float_rows.h"
+#include "ops/cpu/sparse/floats/float_rows.h"
 
 #include <cmath>
 #include <functional>
@@ -16,7 +16,7 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/packed/test_problems.h"
-#include "ops/cpu/sparse/grouped_rows.h"
+#include "ops/cpu/sparse/floats/grouped_rows.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cpu/vector/vector_kernels.h"
 

@@ -2,12 +2,13 @@
 
 #include <cstdint>
 
-#include "ops/cpu/sparse/vector_loads.h"
+#include "ops/cpu/sparse/instruction_sets/vector_loads.h"
 
-/// Vectors for the loops over streams and tiles (row_streams.h, unit_tiles.h): two of 8 lanes of 32
-/// bits. Two products of nibbles fit in 16 bits: 2 x 15 x 127 = 3810. Codes of 8 bits are widened
-/// first, those of even inputs and of odd ones apart. Entries of books keep their sign, which moves
-/// to the weight from the activation: 2 x 127 x 128 = 32512 fits, too. Needs AVX2, FMA and F16C.
+/// Vectors for the loops over streams and tiles (rows/row_loops.h, tiles/tile_loops.h): two of 8
+/// lanes of 32 bits. Two products of nibbles fit in 16 bits: 2 x 15 x 127 = 3810. Codes of 8 bits
+/// are widened first, those of even inputs and of odd ones apart. Entries of books keep their sign,
+/// which moves to the weight from the activation: 2 x 127 x 128 = 32512 fits, too. Needs AVX2, FMA
+/// and F16C.
 namespace nibble::ops::cpu {
 namespace {
 

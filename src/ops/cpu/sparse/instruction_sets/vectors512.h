@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-#include "ops/cpu/sparse/vector_loads.h"
+#include "ops/cpu/sparse/instruction_sets/vector_loads.h"
 
-/// Vectors for the loops over streams and tiles (row_streams.h, unit_tiles.h): 16 lanes of 32 bits.
-/// vpdpbusd adds four products of bytes in 32 bits, of which one has no sign: entries of books are
-/// 128 higher. Needs AVX512 F, BW, DQ, VL and VNNI.
+/// Vectors for the loops over streams and tiles (rows/row_loops.h, tiles/tile_loops.h): 16 lanes of
+/// 32 bits. vpdpbusd adds four products of bytes in 32 bits, of which one has no sign: entries of
+/// books are 128 higher. Needs AVX512 F, BW, DQ, VL and VNNI.
 namespace nibble::ops::cpu {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/sparse_kernel.h"
 
 /// Units of block-sparse tiles, 16 rows that keep the same groups. A unit is one group of a tile:
 ///

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "ops/cpu/sparse/sparse_rows.h"
+#include "ops/cpu/sparse/rows/row_streams.h"
 
 /// What the loops over streams of rows and units of tiles share; included by the files of one
 /// instruction set each, in an unnamed namespace.
@@ -48,7 +48,7 @@ struct RepeatedLanes {
 template <int Times>
 inline constexpr RepeatedLanes<Times> kRepeated;
 
-/// Of s[0 .. 8) and s[8 .. 16), as sparse_rows.h says.
+/// Of s[0 .. 8) and s[8 .. 16), as rows/row_streams.h says.
 NIBBLE_INLINE float sum_of(__m256 low, __m256 high) {
   const __m256 both = _mm256_add_ps(low, high);
   const __m128 halves = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "ops/cpu/sparse/tile_units.h"
-#include "ops/cpu/sparse/vector_loads.h"
+#include "ops/cpu/sparse/instruction_sets/vector_loads.h"
+#include "ops/cpu/sparse/tiles/tile_units.h"
 
 /// The loops over units of tiles that the kernels with vectors share; included by one file for
 /// each, in an unnamed namespace, behind the vectors of its instruction set.

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/float16.h"
-#include "ops/cpu/sparse/tile_units.h"
+#include "ops/cpu/sparse/tiles/tile_units.h"
 
 namespace nibble::ops::cpu {
 namespace {
