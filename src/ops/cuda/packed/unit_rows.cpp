@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "formats/trellis/trellis_code.h"
 #include "ops/cuda/packed/book_table.h"
+#include "ops/cuda/packed/code_kinds.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -16,26 +17,10 @@ constexpr std::int64_t kSmallGroup = 32;
 constexpr int kByteBits = 8;
 constexpr int kBitsOfHalfTable = 3;  // whose codes look up the first half of a table
 
-// Books of fewer entries are in the first places of their tables.
-CodeKind book_kind(int bits) {
-  return bits == 2 ? CodeKind::kBook2 : bits == 3 ? CodeKind::kBook3 : CodeKind::kBook;
-}
-
-CodeKind integer_kind(int bits, const formats::Scheme& scheme) {
-  if (formats::has_minima(scheme)) {
-    return bits == kByteBits ? CodeKind::kInt8WithShifts : CodeKind::kInt4WithShifts;
-  }
-  const bool zeros = formats::has_zeros(scheme);
-  switch (bits) {
-    case 8:
-      return zeros ? CodeKind::kInt8WithZeros : CodeKind::kInt8;
-    case 3:
-      return zeros ? CodeKind::kInt3WithZeros : CodeKind::kInt3;
-    case 2:
-      return zeros ? CodeKind::kInt2WithZeros : CodeKind::kInt2;
-    default:
-      return zeros ? CodeKind::kInt4WithZeros : CodeKind::kInt4;
-  }
+GroupOffset offset_of(const formats::Scheme& scheme) {
+  return formats::has_minima(scheme)  ? GroupOffset::kShift
+         : formats::has_zeros(scheme) ? GroupOffset::kZero
+                                      : GroupOffset::kNone;
 }
 
 // Of a code in units: kernels that read planes take activations of 16 bits and groups of 32 n
@@ -71,7 +56,7 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
   }
   const int bits = unit_bits(scheme, format);
   if (formats::is_integer(scheme)) {
-    format.codes = integer_kind(bits, scheme);
+    format.codes = integer_kind(bits, offset_of(scheme));
     return format;
   }
   format.codes = formats::has_book(scheme) ? book_kind(bits) : CodeKind::kBytes;

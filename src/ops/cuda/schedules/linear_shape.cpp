@@ -1,8 +1,11 @@
 #include "ops/cuda/schedules/linear_shape.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "ops/cuda/medium_batch/medium_batch.h"
+#include "ops/cuda/packed/code_kinds.h"
 #include "ops/cuda/packed/unit_rows.h"
 
 namespace nibble::ops::cuda {
@@ -29,37 +32,16 @@ std::string inputs_name(const LinearShape& shape) {
 }
 
 std::string codes_name(const LinearShape& shape) {
-  switch (shape.format.codes) {
-    case CodeKind::kInt4:
-      return "int4";
-    case CodeKind::kInt4WithZeros:
-      return "int4 with zeros";
-    case CodeKind::kInt8:
-      return "int8";
-    case CodeKind::kInt8WithZeros:
-      return "int8 with zeros";
-    case CodeKind::kInt4WithShifts:
-      return "int4 with shifts";
-    case CodeKind::kInt8WithShifts:
-      return "int8 with shifts";
-    case CodeKind::kBook:
-      return "book";
-    case CodeKind::kBytes:
-      return shape.code;
-    case CodeKind::kInt3:
-      return "int3";
-    case CodeKind::kInt3WithZeros:
-      return "int3 with zeros";
-    case CodeKind::kInt2:
-      return "int2";
-    case CodeKind::kInt2WithZeros:
-      return "int2 with zeros";
-    case CodeKind::kBook3:
-      return "book of 8";
-    case CodeKind::kBook2:
-      return "book of 4";
+  const CodeKind codes = shape.format.codes;
+  if (codes == CodeKind::kBytes) {
+    return shape.code;
   }
-  return "";
+  if (is_book(codes) && has_planes(codes)) {
+    return fmt::format("book of {}", 1 << bits_of(codes));
+  }
+  std::string name = name_of(codes);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
 }
 
 GemmInputs inputs_of(const formats::Scheme& scheme, const UnitFormat& format) {

@@ -1,11 +1,13 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/code_kinds.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/small_batch/launch.h"
@@ -23,20 +25,6 @@ constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 template <typename Value>
 using Names = std::initializer_list<std::pair<const char*, Value>>;
 
-constexpr Names<CodeKind> kCodes = {{"int4", CodeKind::kInt4},
-                                    {"int4_with_zeros", CodeKind::kInt4WithZeros},
-                                    {"int8", CodeKind::kInt8},
-                                    {"int8_with_zeros", CodeKind::kInt8WithZeros},
-                                    {"book", CodeKind::kBook},
-                                    {"bytes", CodeKind::kBytes},
-                                    {"int3", CodeKind::kInt3},
-                                    {"int3_with_zeros", CodeKind::kInt3WithZeros},
-                                    {"int2", CodeKind::kInt2},
-                                    {"int2_with_zeros", CodeKind::kInt2WithZeros},
-                                    {"book3", CodeKind::kBook3},
-                                    {"book2", CodeKind::kBook2},
-                                    {"int4_with_shifts", CodeKind::kInt4WithShifts},
-                                    {"int8_with_shifts", CodeKind::kInt8WithShifts}};
 constexpr Names<ScaleKind> kScales = {{"f16", ScaleKind::kF16}, {"bf16", ScaleKind::kBf16}};
 constexpr Names<std::int64_t> kGroups = {{"1", 1}, {"4", 4}, {"8", 8}};
 constexpr Names<GemmInputs> kInputs = {{"16_bits", GemmInputs::kHalf},
@@ -51,11 +39,20 @@ const char* name_of(const Names<Value>& names, const Value& value) {
   return at->first;
 }
 
-template <typename Value>
-Value value_of(const Names<Value>& names, const std::string& name, std::string_view key,
-               std::string_view what) {
-  const auto* at = std::find_if(names.begin(), names.end(),
-                                [&](const auto& each) { return name == each.first; });
+std::vector<std::pair<std::string, CodeKind>> code_names() {
+  std::vector<std::pair<std::string, CodeKind>> names;
+  for (const CodeKind kind : kCodeKinds) {
+    names.emplace_back(name_of(kind), kind);
+  }
+  return names;
+}
+
+// `names`: pairs of a name and a value.
+template <typename AnyNames>
+auto value_of(const AnyNames& names, const std::string& name, std::string_view key,
+              std::string_view what) {
+  const auto at = std::find_if(names.begin(), names.end(),
+                               [&](const auto& each) { return name == each.first; });
   core::require(at != names.end(), ErrorKind::kInvalidModel, "{}: '{}' is '{}', which is not known",
                 what, key, core::printable(name));
   return at->second;
@@ -121,7 +118,7 @@ LinearShape shape_of(const Json& json, std::string_view what) {
     return value_of(names, core::get_string(json, key, what), key, what);
   };
   LinearShape shape;
-  shape.format.codes = named(kCodes, "codes");
+  shape.format.codes = named(code_names(), "codes");
   shape.format.scales = named(kScales, "scales");
   shape.format.groups = value_of(
       kGroups, std::to_string(core::get_integer(json, "groups", what, 1, kMost)), "groups", what);
@@ -209,7 +206,7 @@ double rounded(double microseconds) {
 
 Json json_of(const LinearSchedules& layer) {
   const LinearShape& shape = layer.shape;
-  Json json = {{"codes", name_of(kCodes, shape.format.codes)},
+  Json json = {{"codes", name_of(shape.format.codes)},
                {"scales", name_of(kScales, shape.format.scales)},
                {"groups", shape.format.groups},
                {"row_scale", shape.row_scale},
