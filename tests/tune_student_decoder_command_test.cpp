@@ -47,6 +47,12 @@ TEST_F(TuneStudentDecoder, LeavesLayersOut) {
   EXPECT_EQ(nibble({"run", made, "-p", "A library is", "-n", "4"}).exit_code, 0);
 }
 
+// Whether or not there is a GPU, or kernels for one, the default of --kd is not what is refused.
+TEST_F(TuneStudentDecoder, AsksAGpuForNoTermsThatItLacks) {
+  const ProcessResult result = nibble(call(path("made"), {"--device", "cuda"}));
+  EXPECT_EQ(result.err.find("no attention"), std::string::npos) << result.err;
+}
+
 TEST_F(TuneStudentDecoder, RefusesWhatItDoesNotServe) {
   const std::string made = path("made");
   fails({"tune", kDemo, "-o", made, "--stage", "qat"}, 2, "needs --calib");

@@ -87,6 +87,8 @@ template Option add_option(CLI::App&, const std::string&, std::optional<std::int
                            const std::string&);
 template Option add_option(CLI::App&, const std::string&, std::optional<double>&,
                            const std::string&);
+template Option add_option(CLI::App&, const std::string&, std::optional<std::string>&,
+                           const std::string&);
 template Option add_option(CLI::App&, const std::string&, std::vector<std::string>&,
                            const std::string&);
 template Option add_option(CLI::App&, const std::string&, std::vector<std::int64_t>&,

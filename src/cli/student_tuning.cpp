@@ -1,5 +1,7 @@
 #include "cli/student_tuning.h"
 
+#include <fmt/format.h>
+
 #include "cli/option.h"
 #include "cli/options.h"
 #include "cli/resume_notice.h"
@@ -11,6 +13,12 @@
 #include "tune/qat/loss_words.h"
 
 namespace nibble::cli {
+namespace {
+
+constexpr const char* kLoss = "logits=1,hidden=1,attention=1";
+constexpr const char* kLossOnGpu = "logits=1,hidden=1";
+
+}  // namespace
 
 void StudentTuning::add(CLI::App& app) {
   add_option(app, "--task", task_,
@@ -46,9 +54,10 @@ void StudentTuning::add(CLI::App& app) {
       ->positive();
   add_option(app, "--decoder-layers", stacks_.decoder, "And of its decoder")->positive();
   add_option(app, "--kd", loss_,
-             "Terms of the loss with their weights: labels, logits, hidden (states behind "
-             "each block), attention (normalized), scores (attention before softmax)")
-      ->capture_default_str();
+             fmt::format("Terms of the loss with their weights: labels, logits, hidden (states "
+                         "behind each block), attention (normalized), scores (attention before "
+                         "softmax) (default {}; on a GPU, which has no terms of attention, {})",
+                         kLoss, kLossOnGpu));
   add_option(app, "--limit", limit_, "Learn from so many texts only, drawn by the seed")
       ->positive();
   add_option(app, "--warmup", options_.warmup, "Share of the steps in which the rate rises")
@@ -69,7 +78,8 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
     options_.pruning.by_movement = prune_by_ == "movement";
     options_.pruning.after_rounding = prune_rounded_;
   }
-  options_.loss = tune::parse_loss_weights(loss_);
+  options_.loss =
+      tune::parse_loss_weights(loss_.value_or(options_.place.on_gpu() ? kLossOnGpu : kLoss));
   options_.layers = layers(model, name);
   const TuningTexts texts = this->texts(model, name, windows);
   TerminalProgress progress(quiet);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/tuning_texts.h"
@@ -44,7 +45,7 @@ class StudentTuning {
   bool prune_rounded_ = false;
   std::int64_t layers_ = 0;
   tune::LayerCounts stacks_;
-  std::string loss_ = "logits=1,hidden=1,attention=1";
+  std::optional<std::string> loss_;
   std::int64_t limit_ = 0;
   std::int64_t max_length_ = 0;
 };
