@@ -112,18 +112,15 @@ class CudaStudentTrainer final : public StudentTrainer {
   std::int64_t steps() const override { return optimizer_.steps(); }
 
   void settle() override {
-    AdamW host(student_.parameters(), {}, task_.student_ops.pool());
-    optimizer_.give(host);
+    give_back();
     student_.round();
   }
 
   void save(const std::filesystem::path& state) override {
-    AdamW host(student_.parameters(), {}, task_.student_ops.pool());
-    optimizer_.give(host);
-    save_training(state, student_.parameters(), host, core::Json::object());
+    save_training(state, student_.parameters(), give_back(), core::Json::object());
   }
   bool load(const std::filesystem::path& state, std::int64_t most_steps) override {
-    AdamW host(student_.parameters(), {}, task_.student_ops.pool());
+    AdamW host = host_optimizer();
     if (!load_training(state, most_steps, student_.parameters(), host)) {
       return false;
     }
@@ -138,6 +135,15 @@ class CudaStudentTrainer final : public StudentTrainer {
   }
 
  private:
+  AdamW host_optimizer() { return {student_.parameters(), {}, task_.student_ops.pool()}; }
+
+  // Parameters, and the state of their optimizer, to the host.
+  AdamW give_back() {
+    AdamW host = host_optimizer();
+    optimizer_.give(host);
+    return host;
+  }
+
   void place_student() {
     const core::DType type = gpu_.operators().product_type();
     for (const Student::Weight& weight : student_.weights()) {

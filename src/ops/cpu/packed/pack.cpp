@@ -62,9 +62,9 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
   }
   // Longer groups are cut. A row may end in a short group; other groups need an exact divisor.
   // Activations that are rounded here have a range for each group: shorter ones are more accurate.
-  const bool rounds_here = scheme.activation.is_float();
-  for (const std::int64_t size : {256, 128, 64, 32}) {
-    if (group % size == 0 && (size <= 128 || (whole_row && !rounds_here))) {
+  const std::int64_t longest = whole_row && !scheme.activation.is_float() ? kMaxGroup : 128;
+  for (const std::int64_t size : {kMaxGroup, std::int64_t{128}, std::int64_t{64}, kUnit}) {
+    if (size <= longest && group % size == 0) {
       return size;
     }
   }
