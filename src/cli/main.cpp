@@ -37,10 +37,14 @@ int guarded(int argc, char** argv) {
   } catch (const OutputClosed&) {
     end_by_closed_output();
   } catch (const EndedInSilence& ended) {
+    let_another_rank_speak();
     return static_cast<int>(ended.kind());
   } catch (const core::Error& error) {
-    return is_said_by_first_rank(error) ? static_cast<int>(error.kind())
-                                        : report(error.kind(), error.what());
+    if (is_said_by_first_rank(error)) {
+      let_another_rank_speak();
+      return static_cast<int>(error.kind());
+    }
+    return report(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
     return report(core::ErrorKind::kOutOfMemory,
                   "out of memory; use a smaller model, context or batch");

@@ -22,6 +22,7 @@ using core::ErrorKind;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 constexpr auto kGrace =
     std::chrono::seconds(6);  // for a step that notices the same and ends itself
+constexpr auto kForWords = std::chrono::milliseconds(200);  // of the rank that says why all end
 
 volatile std::sig_atomic_t told_to_end = 0;
 
@@ -81,6 +82,14 @@ engine::RunnerOptions Ranks::options(engine::RunnerOptions options, const std::s
   return options;
 }
 
+void Ranks::end_in_silence(ErrorKind kind) const {
+  const auto until = std::chrono::steady_clock::now() + kGrace;
+  while (!communicator_->has_ended(0) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kForWords);
+  }
+  throw EndedInSilence(kind);
+}
+
 bool Ranks::follow(const std::string& model, const engine::RunnerOptions& options) {
   if (leads()) {
     return false;
@@ -104,15 +113,15 @@ bool Ranks::follow(const std::string& model, const engine::RunnerOptions& option
     if (died && ended.rank() == 0 && place_.rank == 1 && told_to_end == 0) {
       throw;
     }
-    throw EndedInSilence(ended.kind());
+    end_in_silence(ended.kind());
   } catch (const core::Error& error) {
     communicator_->leave(error.kind(), fmt::format("rank {}: {}", place_.rank, error.what()));
-    throw EndedInSilence(error.kind());
+    end_in_silence(error.kind());
   } catch (const std::bad_alloc&) {
     communicator_->leave(ErrorKind::kOutOfMemory, fmt::format("rank {}: out of memory; use a "
                                                               "smaller model, context or batch",
                                                               place_.rank));
-    throw EndedInSilence(ErrorKind::kOutOfMemory);
+    end_in_silence(ErrorKind::kOutOfMemory);
   }
 }
 
@@ -175,6 +184,10 @@ bool is_said_by_first_rank(const core::Error& error) noexcept {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+void let_another_rank_speak() noexcept {
+  std::this_thread::sleep_for(kForWords);
 }
 
 }  // namespace nibble::cli

@@ -57,6 +57,7 @@ class Ranks {
                                               const engine::RunnerOptions& options);
 
  private:
+  [[noreturn]] void end_in_silence(core::ErrorKind kind) const;
   void watch();
   void end_watch();
 
@@ -73,5 +74,9 @@ void require_one_rank(bool divides_work);
 
 /// Whether another rank says what was wrong with the words of the call.
 bool is_said_by_first_rank(const core::Error& error) noexcept;
+
+/// Waits a moment before this rank ends with an error of which another one tells the user: mpirun
+/// kills all others as soon as one has failed.
+void let_another_rank_speak() noexcept;
 
 }  // namespace nibble::cli

@@ -33,8 +33,8 @@ class RankEnded : public core::Error {
 
 /// How the ranks of a job speak with one another. All of them make the same calls in the same
 /// order; a call returns when this rank has what it gets and has given what it gives. One caller at
-/// a time, but for lost(). All throw RankEnded, and kFailed when ranks are out of step: then the
-/// communicator is of no more use.
+/// a time, but for lost() and has_ended(). All throw RankEnded, and kFailed when ranks are out of
+/// step: then the communicator is of no more use.
 class Communicator {
  public:
   using Given = std::span<const std::byte>;
@@ -57,6 +57,8 @@ class Communicator {
   virtual void leave(core::ErrorKind kind, std::string_view why) noexcept = 0;
   /// A rank whose connection has ended, whoever else waits for it. Never waits; any thread.
   virtual std::optional<int> lost() const = 0;
+  /// Whether the connection to that rank has ended. Never waits; any thread.
+  virtual bool has_ended(int rank) const = 0;
 };
 
 }  // namespace nibble::ranks

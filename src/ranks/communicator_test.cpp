@@ -164,6 +164,8 @@ TEST(Communicator, SeesThatARankHasDied) {
         EXPECT_EQ(ended.how(), End::kDied);
         EXPECT_STREQ(ended.what(), "rank 1 of 3 has died, or its host is gone");
         EXPECT_EQ(ranks.lost(), 1);
+        EXPECT_TRUE(ranks.has_ended(1));
+        EXPECT_FALSE(ranks.has_ended(0)) << "this rank itself";
       }
     });
     EXPECT_EQ(codes[0], 77);

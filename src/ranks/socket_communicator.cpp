@@ -266,13 +266,17 @@ void SocketCommunicator::leave(ErrorKind kind, std::string_view why) noexcept {
 
 std::optional<int> SocketCommunicator::lost() const {
   for (int peer = 0; peer < size(); ++peer) {
-    pollfd watched{fd(peer), POLLRDHUP, 0};
-    if (peer != rank_ && poll(&watched, 1, 0) > 0 &&
-        (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
+    if (has_ended(peer)) {
       return peer;
     }
   }
   return std::nullopt;
+}
+
+bool SocketCommunicator::has_ended(int rank) const {
+  pollfd watched{fd(rank), POLLRDHUP, 0};
+  return rank != rank_ && poll(&watched, 1, 0) > 0 &&
+         (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace nibble::ranks

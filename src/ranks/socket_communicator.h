@@ -28,6 +28,7 @@ class SocketCommunicator final : public Communicator {
   void broadcast(std::vector<std::byte>& message) override;
   void leave(core::ErrorKind kind, std::string_view why) noexcept override;
   std::optional<int> lost() const override;
+  bool has_ended(int rank) const override;
 
  private:
   struct Head {
