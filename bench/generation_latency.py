@@ -3,7 +3,7 @@
 of Llama-2-7B and -13B, in one table.
 
     bench/generation_latency.py NIBBLE FOLDER --tokenizer MODEL [--shapes 7b,13b] [--models bf16,int8-sym-g128,int4-asym-g16-bsr@0.5]
-                                [--prompt 15] [--outputs 128,256,512,1024] [--device cuda] [--seconds 540] [--json FILE]
+                                [--prompt 15] [--outputs 128,256,512,1024] [--device cuda] [--repeats 2] [--seconds 540] --json FILE
 
 A model is a scheme of random_model.py, and behind an @ the share of groups that it keeps. Latency is that of `nibble bench` for the
 prompt and for so many tokens behind it. Each model is written, measured and removed. Models that would begin after --seconds are
@@ -32,7 +32,7 @@ MODELS = ("bf16,int8-sym-g128,int4-sym-g128,int3-sym-g128,int2-sym-g128,int4-sym
 def latency_ms(args, folder, outputs, limit):
     """Of the prompt and `outputs` tokens behind it; None, and why, where the bench fails."""
     found, error = run_json([args.nibble, "bench", folder, "--device", args.device, "--pp", args.prompt, "--depth", args.prompt,
-                             "--tg", str(outputs), "--batch", "1", "--repeats", "2", "--json", "-q"], limit)
+                             "--tg", str(outputs), "--batch", "1", "--repeats", args.repeats, "--json", "-q"], limit)
     if found is None:
         print(f"{folder.name}: {error.strip()[-300:]}", flush=True)
         return None
@@ -74,6 +74,7 @@ def main():
     parser.add_argument("--prompt", default="15")
     parser.add_argument("--outputs", default="128,256,512,1024")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--repeats", default="2", help="of each length; the median counts")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--json", type=pathlib.Path, required=True)
     args = parser.parse_args()
