@@ -145,7 +145,11 @@ NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::
     for (int i = 0; i < M; ++i) {
       sums[0][i] = add_lanes(fours[0][i], fours[1][i], fours[2][i], fours[3][i]);
     }
-    add_zeros<Avx512Vbmi, 1, M>(zero, tokens, g, sums);
+    if (w.sums_whole_rows()) {
+      add_zeros_of_row<Avx512Vbmi, 1, M>(w, block, tokens, sums);
+    } else {
+      add_zeros<Avx512Vbmi, 1, M>(zero, tokens, g, sums);
+    }
     add_scaled<Avx512Vbmi, 1, M>(block, tokens, g, sums, total);
   }
   for (int i = 0; i < M; ++i) {

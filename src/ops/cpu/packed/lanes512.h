@@ -114,6 +114,10 @@ struct Lanes512 : VectorLanes<Registers512> {
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm512_storeu_ps(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
+
+  /// p [kLanes], on a border of 64 bytes. Other threads see it behind fence().
+  static NIBBLE_INLINE void store_past_caches(float* p, Float v) { _mm512_stream_ps(p, v); }
+  static NIBBLE_INLINE void fence() { _mm_sfence(); }
 };
 
 }  // namespace

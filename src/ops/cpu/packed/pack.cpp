@@ -49,6 +49,12 @@ std::int64_t sums_of(const TiledWeight& tiled, const InputNeeds& needs) {
   return needs.activation.carries_zeros() ? tiled.tile_count * tiled.groups * kTileRows : 0;
 }
 
+/// Whether a whole row of integers is summed before the sum is scaled.
+bool sums_whole_rows(const formats::Scheme& scheme, std::int64_t k) {
+  return k > kMaxGroup && k <= kMaxRow && !scheme.activation.is_float() &&
+         !formats::has_minima(scheme);
+}
+
 /// Inputs that share all scales: of the weights, and of the activations where those have groups of
 /// their own. One divides the other (formats::validate), so the smaller one serves.
 std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
@@ -57,6 +63,9 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
   const bool finer = activations != 0 && activations < weights;
   const std::int64_t group = finer ? activations : weights;
   const bool whole_row = !finer && scheme.scale.group == 0;
+  if (whole_row && sums_whole_rows(scheme, formats::head_inputs(scheme, k))) {
+    return formats::head_inputs(scheme, k);
+  }
   if (group <= kMaxGroup && (!whole_row || group <= kUnit)) {
     return group;
   }

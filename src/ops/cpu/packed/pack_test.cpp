@@ -144,15 +144,18 @@ TEST(Pack, GroupsOfActivations) {
   EXPECT_EQ(needs("int4-sym-row", 2048 + 64), (InputNeeds{64, {8, true, 64}}));
   EXPECT_EQ(needs("int4-sym-row", 96), (InputNeeds{32, {8, true, 32}}));
   EXPECT_EQ(needs("int4-sym-row", 1000), (InputNeeds{128, {8, true, 128}}));
-  EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{256, {8}}));
-  EXPECT_EQ(needs("int8-sym-row-a8", 640), (InputNeeds{128, {8}}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{2048, {8}}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 65536), (InputNeeds{65536, {8}}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 65536 + 64), (InputNeeds{64, {8}}));  // sums may be too large
+  EXPECT_EQ(needs("int8-sym-row-2of4-a8", 2048), (InputNeeds{2048, {8}}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 640), (InputNeeds{640, {8}}));
   EXPECT_EQ(needs("mxfp4", 2048), (InputNeeds{32, {8, true, 32}}));
   EXPECT_EQ(needs("nvfp4", 2048), (InputNeeds{16, {8, true, 16}}));
   EXPECT_EQ(needs("int4-sym-g128-a4", 2048), (InputNeeds{128, {4}}));
   EXPECT_EQ(needs("int4-sym-g128-a4g32", 2048), (InputNeeds{32, {4, true, 32}}));
   EXPECT_EQ(needs("int4-sym-g32-a4g128c0.9", 2048), (InputNeeds{32, {4, true, 128, 0.9f}}));
   EXPECT_EQ(needs("int4-sym-row-a4g512", 2048), (InputNeeds{128, {4, true, 512}}));
-  EXPECT_EQ(needs("int4-sym-row-a4g4096", 2048), (InputNeeds{256, {4}}));
+  EXPECT_EQ(needs("int4-sym-row-a4g4096", 2048), (InputNeeds{2048, {4}}));
 }
 
 TEST(Int8Table, IsExactForTheHalvesOfFp4) {

@@ -20,9 +20,10 @@ namespace nibble::ops::cpu {
 bool has_layout(const formats::Scheme& scheme);
 
 /// How a layer wants its input. Groups of the layout are the smaller of the weight's and the
-/// activation's group where that is at most 256; rows (and longer groups) are cut into groups of
-/// 128, or of 64 or 32 where only those divide them. A scheme that leaves activations in float
-/// reads them in 8 bits with a scale for each group of the layout.
+/// activation's group where that is at most 256, and whole rows where both have one scale for a
+/// row. Longer groups, and rows whose activations stay in float, are cut into groups of 128, or of
+/// 64 or 32 where only those divide them. A scheme that leaves activations in float reads them in 8
+/// bits with a scale for each group of the layout.
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k);
 
 /// The layout of a weight without a tail, as bytes that can be stored and mapped again.

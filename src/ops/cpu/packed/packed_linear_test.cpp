@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/amx_kernel.h"
 #include "ops/cpu/packed/emulated_tiles.h"
 #include "ops/cpu/packed/plain_lanes.h"
@@ -145,6 +146,45 @@ TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
     }
   }
   std::printf("%s: the worst error is %.3f of the bound\n", variant_->name, worst);
+}
+
+// Sums of a whole row, over more inputs than any panel holds, with codes at their ends.
+TEST_P(PackedLinearVariant, SumsLongRows) {
+  for (const char* scheme : {"int8-sym-row-a8", "int8-asym-row-a8", "int4-sym-row-a8",
+                             "int4-asym-row-a8", "lut4-row-row-a8", "int2-sym-row-a8"}) {
+    if (!testing::exists(scheme, 4640)) {
+      ADD_FAILURE() << scheme;
+    }
+    Problem p(scheme, {33, 4640}, kTokens, two_);
+    for (std::size_t i = 0; i < 4640; ++i) {
+      p.x[i] = 3.0f;  // all codes 127: the sum of the row takes more than 16 bits
+    }
+    quantize_input(p.x.data(), kTokens, 4640, 4640, p.linear.needs(), p.input, two_);
+    const PackedReference reference = packed_linear_reference(p.weight, p.input);
+    const std::vector<float> all = run(*variant_, p, kTokens, two_);
+    const auto result = testing::compare(all, reference, packed_linear_chain(p.linear));
+    EXPECT_EQ(result.bad, 0) << scheme << ": first bad is element " << result.first_bad;
+    for (const std::int64_t m : kBatches) {
+      const std::vector<float> some = run(*variant_, p, m, one_);
+      EXPECT_TRUE(same_bits(some, all, some.size())) << scheme << ", batch " << m;
+    }
+  }
+}
+
+// Large outputs may be written past the caches.
+TEST_P(PackedLinearVariant, WritesLargeOutputs) {
+  constexpr std::int64_t kRows = 4 * 1024;
+  for (const char* scheme : {"int4-sym-g32", "int8-sym-row-a8"}) {
+    const Problem p(scheme, {kRows, 288}, kTokens, two_);
+    const std::vector<float> expected = run(scalar_variant(), p, kTokens, two_);
+    BufferPool buffers;  // on a border of 64 bytes
+    const BufferPool::Buffer y = buffers.take(kTokens * kRows);
+    std::fill_n(y.data, kTokens * kRows, std::nanf(""));
+    const PackedLinear* part = &p.linear;
+    packed_linear(*variant_, {&part, 1}, p.input, y.data, kRows, two_);
+    EXPECT_EQ(std::memcmp(y.data, expected.data(), expected.size() * sizeof(float)), 0) << scheme;
+    buffers.give_back(y);
+  }
 }
 
 TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {

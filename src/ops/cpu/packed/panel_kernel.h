@@ -31,7 +31,12 @@ enum class ZeroKind {
   kRows,      // a product with the zero of each row
 };
 
-enum class GroupWidth { kHalfUnit, kUnit, kUnits };
+enum class GroupWidth {
+  kHalfUnit,
+  kUnit,
+  kUnits,
+  kRow,  // one group for the whole row: its sums go from panel to panel
+};
 
 /// What the groups of a weight are, for templates.
 template <GroupWidth Width, ZeroKind Zero, bool Minima>
@@ -57,7 +62,9 @@ NIBBLE_INLINE void with_zeros(const TiledWeight& w, F f) {
 /// f(the form of the weight's groups).
 template <class Isa, class F>
 NIBBLE_INLINE void with_form(const TiledWeight& w, F f) {
-  if (w.group_inputs == kHalfUnit) {
+  if (w.sums_whole_rows()) {
+    with_zeros<Isa, GroupWidth::kRow>(w, f);
+  } else if (w.group_inputs == kHalfUnit) {
     with_zeros<Isa, GroupWidth::kHalfUnit>(w, f);
   } else if (w.group_inputs == kUnit) {
     with_zeros<Isa, GroupWidth::kUnit>(w, f);
@@ -240,13 +247,18 @@ NIBBLE_INLINE void take_zeros(const Weights& w, const PanelTokens& x, std::int64
   }
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
-    Int term = Isa::broadcast(x.zero_terms[i * x.zero_stride + group]);
+    const std::int32_t sum = x.zero_terms[i * x.zero_stride + group];
+    Int term = Isa::broadcast(sum);
     if constexpr (Form::kZero == ZeroKind::kOne) {
       term = Isa::multiply_zero(zero[0], term);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      const Int product = Form::kZero == ZeroKind::kRows ? Isa::multiply_zero(zero[v], term) : term;
+      Int product = term;
+      if constexpr (Form::kZero == ZeroKind::kRows) {
+        product = Form::kWidth == GroupWidth::kRow ? multiply_zero_of_row<Isa>(zero[v], sum)
+                                                   : Isa::multiply_zero(zero[v], term);
+      }
       sums[v][i] = Adds ? Isa::add(sums[v][i], product) : product;
     }
   }
@@ -337,14 +349,67 @@ NIBBLE_INLINE void add_panel_groups(const Weights& w, const PanelTokens& x,
   }
 }
 
+/// Which of a row's panels one is.
+struct PanelPlace {
+  bool is_first;
+  bool is_last;
+};
+
+/// One panel of a row that is one group: totals [M, V * kLanes] are its sums so far, and behind the
+/// last panel the total.
+template <class Isa, int V, int M, class Form, class Weights>
+NIBBLE_INLINE void add_panel_to_row(const Weights& w, const PanelTokens& x, PanelPlace place,
+                                    float* totals) {
+  using Int = typename Isa::Int;
+  constexpr bool kTakes = Form::kZero != ZeroKind::kNone;
+  Int sums[V][M] = {};
+  if (!place.is_first) {
+    for (int i = 0; i < M; ++i) {
+      for (int v = 0; v < V; ++v) {
+        sums[v][i] = Isa::load(totals + (i * V + v) * Isa::kLanes);
+      }
+    }
+  } else if constexpr (kTakes && Isa::kZerosFirst) {
+    take_zeros<Isa, V, M, Form, false>(w, x, 0, sums);
+  }
+  const std::int8_t* a = x.codes;
+  for (std::int64_t unit = 0; unit < w.units_per_group; ++unit, a += kUnit) {
+    Isa::template multiply_unit<V, M, WholeUnit>(w.codes, unit, a, x.row_stride, sums);
+  }
+  typename Isa::Float total[V][M] = {};
+  if (place.is_last) {
+    if constexpr (Isa::kPairsTokens) {
+      Isa::template separate_tokens<V, M>(sums);
+    }
+    if constexpr (kTakes && !Isa::kZerosFirst) {
+      take_zeros<Isa, V, M, Form, true>(w, x, 0, sums);
+    }
+    add_scaled_sums<Isa, V, M, Form>(w, x, 0, sums, total);
+  }
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      float* to = totals + (i * V + v) * Isa::kLanes;
+      if (place.is_last) {
+        Isa::store(to, total[v][i]);
+      } else {
+        Isa::store(reinterpret_cast<std::uint8_t*>(to), sums[v][i]);
+      }
+    }
+  }
+}
+
 /// One panel for M tokens: totals [M, V * kLanes] += it, or = it where it is the first.
 template <class Isa, int V, int M, class Form, class Weights>
-NIBBLE_NOINLINE void run_register_tile(const Weights& w, const PanelTokens& x, bool is_first,
+NIBBLE_NOINLINE void run_register_tile(const Weights& w, const PanelTokens& x, PanelPlace place,
                                        float* totals) {
+  if constexpr (Form::kWidth == GroupWidth::kRow) {
+    return add_panel_to_row<Isa, V, M, Form>(w, x, place, totals);
+  }
   typename Isa::Float total[V][M];
   for (int i = 0; i < M; ++i) {
     for (int v = 0; v < V; ++v) {
-      total[v][i] = is_first ? Isa::zero() : Isa::load_floats(totals + (i * V + v) * Isa::kLanes);
+      total[v][i] =
+          place.is_first ? Isa::zero() : Isa::load_floats(totals + (i * V + v) * Isa::kLanes);
     }
   }
   add_panel_groups<Isa, V, M, Form>(w, x, total);
@@ -357,13 +422,13 @@ NIBBLE_NOINLINE void run_register_tile(const Weights& w, const PanelTokens& x, b
 
 template <class Isa, int V, int M, class Form, class Weights>
 void dispatch_register_tile(const Weights& w, const PanelTokens& x, std::int64_t tokens,
-                            bool is_first, float* totals) {
+                            PanelPlace place, float* totals) {
   if constexpr (M > 1) {
     if (tokens < M) {
-      return dispatch_register_tile<Isa, V, M - 1, Form>(w, x, tokens, is_first, totals);
+      return dispatch_register_tile<Isa, V, M - 1, Form>(w, x, tokens, place, totals);
     }
   }
-  run_register_tile<Isa, V, M, Form>(w, x, is_first, totals);
+  run_register_tile<Isa, V, M, Form>(w, x, place, totals);
 }
 
 /// Memory of a panel.
@@ -372,14 +437,15 @@ class PanelBuffer {
  public:
   static constexpr std::int64_t kGroups = Panels::kInputs / kHalfUnit;
 
-  /// The groups [first, first + groups) of a block of rows.
+  /// `units` units of a block of rows from `unit` on, which are the groups [first, first + groups),
+  /// or a part of the only one.
   auto fill(const TiledWeight& w, const Block<Isa, V>& block, const Panels& panels,
-            std::int64_t first, std::int64_t groups) {
-    const std::int64_t unit = first * w.group_inputs / kUnit;
+            std::int64_t unit, std::int64_t units, std::int64_t first, std::int64_t groups) {
     decode_scales(w, block, first, groups);
-    const auto codes = panels.codes(w, block, unit, groups * w.group_inputs / kUnit, bytes_);
+    const auto codes = panels.codes(w, block, unit, units, bytes_);
+    const std::int64_t in_group = w.sums_whole_rows() ? units : w.units_per_group();
     PanelWeights<Isa, std::remove_const_t<decltype(codes)>, V> panel = {
-        codes, groups, w.units_per_group(), scales_, minima_, {}, w.zero};
+        codes, groups, in_group, scales_, minima_, {}, w.zero};
     for (int v = 0; v < V; ++v) {
       if (block.at[v].zeros != nullptr) {
         panel.zeros[v] = block.at[v].zeros + first * kTileRows;
@@ -423,16 +489,22 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
   alignas(64) float totals[Isa::kTokenBlock * kRow];
   const Block<Isa, V> block(w, tile);
   const std::int64_t step = even_step(count, Isa::kPanelTokens);
-  const std::int64_t groups_per_panel = Panels::kInputs / w.group_inputs;
-  for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
-    const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
-    const auto panel = buffer.fill(w, block, panels, g, groups);
+  constexpr bool kWholeRow = Form::kWidth == GroupWidth::kRow;
+  const std::int64_t all = w.groups * w.group_inputs;
+  const std::int64_t most =
+      kWholeRow ? Panels::kInputs : Panels::kInputs / w.group_inputs * w.group_inputs;
+  for (std::int64_t input = 0; input < all; input += most) {
+    const std::int64_t inputs = all - input < most ? all - input : most;
+    const std::int64_t g = kWholeRow ? 0 : input / w.group_inputs;
+    const std::int64_t groups = kWholeRow ? 1 : inputs / w.group_inputs;
+    const auto panel = buffer.fill(w, block, panels, input / kUnit, inputs / kUnit, g, groups);
     prepared.template prepare<Form>(w, x, begin, count, g, groups);
     for (std::int64_t i = 0; i < count; i += step) {
-      const PanelTokens tokens =
-          prepared.template at<Form>(tokens_at(x, begin + i, g, w.group_inputs), i);
+      Tokens at = tokens_at(x, begin + i, g, w.group_inputs);
+      at.codes = x.codes + (begin + i) * x.row_stride + input;
       dispatch_register_tile<Isa, V, Isa::kPanelTokens, Form>(
-          panel, tokens, count - i < step ? count - i : step, g == 0, totals + i * kRow);
+          panel, prepared.template at<Form>(at, i), count - i < step ? count - i : step,
+          {input == 0, input + inputs == all}, totals + i * kRow);
     }
   }
   for (std::int64_t i = 0; i < count; ++i) {

@@ -71,6 +71,9 @@ struct PlainLanes {
     const int rows[] = {row0, row1, row2, row3};
     return each([&](int i) { return rows[i % 4]; });
   }
+  static Int shift_up(const Int& v) {
+    return each([&](int i) { return lane(v, i) << 16; });
+  }
   static Int bit_or(const Int& a, const Int& b) {
     return each([&](int i) { return lane(a, i) | lane(b, i); });
   }
@@ -126,6 +129,9 @@ struct PlainLanes {
     return each_float([&](int i) { return p[i]; });
   }
   static void store(float* p, const Float& v) { std::memcpy(p, v.values, sizeof(v.values)); }
+  static Float zero() { return {}; }
+  static void store_past_caches(float* p, const Float& v) { store(p, v); }
+  static void fence() {}
   static Float to_float(const Int& v) {
     return each_float([&](int i) { return static_cast<float>(lane(v, i)); });
   }

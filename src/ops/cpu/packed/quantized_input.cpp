@@ -71,9 +71,12 @@ std::vector<Outlier>& QuantizedInput::outliers_of(std::int64_t row) {
 void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& needs) {
   const std::int64_t group = needs.group;
   core::require(
-      m >= 0 && k >= 1 && group >= 1 && group <= kMaxGroup, core::ErrorKind::kFailed,
-      "quantized input of {} x {} in groups of {}: needs m >= 0, k >= 1, group in [1, {}]", m, k,
-      group, kMaxGroup);
+      m >= 0 && k >= 1 && group >= 1 &&
+          (group <= kMaxGroup || (group == k - needs.tail && group <= kMaxRow)),
+      core::ErrorKind::kFailed,
+      "quantized input of {} x {} in groups of {}: needs m >= 0, k >= 1, group in [1, {}], or rows "
+      "of up to {} in one group",
+      m, k, group, kMaxGroup, kMaxRow);
   const formats::Activation& activation = needs.activation;
   core::require(!activation.is_float() && formats::problem_of(activation).empty() &&
                     activation.group % group == 0,

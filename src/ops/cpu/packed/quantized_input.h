@@ -104,7 +104,7 @@ InputNeeds tail_needs(std::int64_t tail);
 /// inverse = 12 / (clip * max|x|). What shares a scale with NaN or infinity gets scale NaN and
 /// codes 0, so every output that reads it is NaN. Values that are all below 2^-121 (a range below
 /// 2^-117) become zeros. Wide codes are round(x * 32512 / max|x|) over each group of the layout;
-/// values below 2^-112 become zeros. x [m, k], rows ldx apart. group in [1, 256].
+/// values below 2^-112 become zeros. x [m, k], rows ldx apart. group in [1, 256], or k.
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
                     const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool);
 

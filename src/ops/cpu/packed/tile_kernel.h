@@ -67,6 +67,30 @@ NIBBLE_INLINE void add_zeros(const typename Isa::Int (&zero)[V], const Tokens& x
   }
 }
 
+/// -zero * the sum of a whole row's codes, which may take more than 16 bits: its two digits of 16
+/// bits are multiplied apart.
+template <class Isa>
+NIBBLE_INLINE typename Isa::Int multiply_zero_of_row(typename Isa::Int zero, std::int32_t a_sum) {
+  const std::int32_t low = static_cast<std::int16_t>(a_sum);
+  const std::int32_t high = (a_sum - low) / 65536;
+  return Isa::add(Isa::multiply_zero(zero, Isa::broadcast(low)),
+                  Isa::shift_up(Isa::multiply_zero(zero, Isa::broadcast(high))));
+}
+
+/// sums[v][i] += -zero * sum of the codes of the token's row.
+template <class Isa, int V, int M>
+NIBBLE_INLINE void add_zeros_of_row(const TiledWeight& w, const Block<Isa, V>& block,
+                                    const Tokens& x, typename Isa::Int (&sums)[V][M]) {
+  for (int v = 0; v < V; ++v) {
+    const std::uint8_t* zeros = block.at[v].zeros;
+    const typename Isa::Int zero =
+        zeros == nullptr ? Isa::negative_zero(w.zero) : Isa::negative_zeros(zeros);
+    for (int i = 0; i < M; ++i) {
+      sums[v][i] = Isa::add(sums[v][i], multiply_zero_of_row<Isa>(zero, x.sums[i]));
+    }
+  }
+}
+
 /// total[v][i] = fma(sum, scale * a_scale, total[v][i]).
 template <class Isa, int V, int M>
 NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::int64_t group,
@@ -322,6 +346,28 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
   }
 }
 
+/// `add_groups` for whole rows: one sum for all units.
+template <class Isa, int V, int M, class Source>
+NIBBLE_INLINE void add_row(const TiledWeight& w, const Block<Isa, V>& block, const Source& source,
+                           const Tokens& x, typename Isa::Float (&total)[V][M]) {
+  typename Isa::Int sums[V][M] = {};
+  if constexpr (Isa::kZerosFirst) {
+    add_zeros_of_row<Isa, V, M>(w, block, x, sums);
+  }
+  const std::int64_t units = w.units_per_group();
+  const std::int8_t* a = x.codes;
+  for (std::int64_t unit = 0; unit < units; ++unit, a += kUnit) {
+    Isa::template multiply_unit<V, M, WholeUnit>(source, unit, a, x.row_stride, sums);
+  }
+  if constexpr (Isa::kPairsTokens) {
+    Isa::template separate_tokens<V, M>(sums);
+  }
+  if constexpr (!Isa::kZerosFirst) {
+    add_zeros_of_row<Isa, V, M>(w, block, x, sums);
+  }
+  add_scaled<Isa, V, M>(block, x, 0, sums, total);
+}
+
 /// `add_groups` for weights in blocks.
 template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_blocks(const TiledWeight& w, const Block<Isa, V>& block,
@@ -352,7 +398,9 @@ NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
       return add_blocks<Isa, V, M>(w, block, source, x, total);
     }
   }
-  if (w.group_inputs == kUnit) {
+  if (w.sums_whole_rows()) {
+    add_row<Isa, V, M>(w, block, source, x, total);
+  } else if (w.group_inputs == kUnit) {
     add_groups_of<Isa, V, M, true>(w, block, source, x, total);
   } else {
     add_groups_of<Isa, V, M, false>(w, block, source, x, total);

@@ -42,8 +42,9 @@
 ///                       a(t, k) )
 ///
 /// where u is the code itself, or table[code] for books. With minima the bracket's second
-/// term is + minimum(r, g) / scale(r, g) times that sum. The bracket is an exact integer
-/// below 2^24, so only the sum over groups rounds; every kernel computes it as
+/// term is + minimum(r, g) / scale(r, g) times that sum. The bracket is an exact integer,
+/// below 2^24 but where a row is one group (at most kMaxRow inputs: below 2^31); every kernel
+/// computes
 ///   total = fma(float(bracket), scale * a_scale, total)   for g = 0, 1, 2, ...   and y = total *
 ///   unit,
 /// and with minima (and zero 0)
@@ -56,7 +57,7 @@ namespace nibble::ops::cpu {
 
 /// Counts the changes of this layout, and of how tiles are made from a weight: files that hold
 /// tiles name the version they were made by.
-inline constexpr std::uint32_t kTileLayoutVersion = 4;
+inline constexpr std::uint32_t kTileLayoutVersion = 5;
 
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;
@@ -64,8 +65,9 @@ inline constexpr std::int64_t kTokenRows = 16;  // rows of activation codes come
 inline constexpr std::int64_t kLineBytes = kTileRows * kQuad;
 inline constexpr std::int64_t kUnit = 32;  // inputs that kernels take as one step
 inline constexpr std::int64_t kUnitQuads = kUnit / kQuad;
-inline constexpr std::int64_t kHalfUnit = 16;   // the smallest group that is not padded
-inline constexpr std::int64_t kMaxGroup = 256;  // keeps |sum of activation codes| below 2^15
+inline constexpr std::int64_t kHalfUnit = 16;     // the smallest group that is not padded
+inline constexpr std::int64_t kMaxGroup = 256;    // keeps |sum of activation codes| below 2^15
+inline constexpr std::int64_t kMaxRow = 1 << 16;  // keeps 255 * 127 * inputs below 2^31
 inline constexpr int kSmallWeight = 32;  // 4 quads x 2 products x 32 * 127 still fit in 16 bits
 
 /// How codes become unsigned weights.
@@ -116,6 +118,8 @@ struct TiledWeight {
   /// Entries of a row's table.
   std::int64_t table_size() const { return std::int64_t{1} << bits; }
   std::int64_t units_per_group() const { return group_inputs / kUnit; }
+  /// Whether a row is one group, longer than kMaxGroup.
+  bool sums_whole_rows() const { return group_inputs > kMaxGroup; }
   /// Whether groups are halves of units, or have minima or supers, as those of GGUF's blocks.
   bool in_blocks() const {
     return group_inputs == kHalfUnit || minima_offset != 0 || supers_offset != 0;

@@ -18,7 +18,7 @@ TEST(TileWriter, TheBytesOfThisLayoutVersion) {
     const char* scheme;
     std::uint64_t hash;
   };
-  ASSERT_EQ(kTileLayoutVersion, 4u);
+  ASSERT_EQ(kTileLayoutVersion, 5u);
   core::ThreadPool pool(1);
   for (const Golden& golden :
        {Golden{"int4-sym-g32", 0xbef18ffe1cc009a5u}, Golden{"int4-asym-g128", 0x48f03e30d392ec06u},

@@ -34,6 +34,10 @@ struct VectorLanes {
   static NIBBLE_INLINE Int add(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Words>(a) + reinterpret_cast<Words>(b));
   }
+  /// 32-bit numbers times 2^16.
+  static NIBBLE_INLINE Int shift_up(Int v) {
+    return reinterpret_cast<Int>(reinterpret_cast<Words>(v) << 16);
+  }
   static NIBBLE_INLINE Int bit_or(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Words>(a) | reinterpret_cast<Words>(b));
   }
