@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "formats/fp4/e2m1_doubles.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
 
@@ -97,15 +98,14 @@ struct Coder {
   return sum;
 }
 
-constexpr std::int32_t kE2m1Top = 12;  // the double of the largest E2M1 number
-
 inline Coder symmetric_coder(const RowToQuantize& row, float largest) {
   const float reach = row.clip * largest;
   if (reach < kTiny) {
     return {};
   }
   if (row.e2m1) {
-    return {reach / kE2m1Top, kE2m1Top / reach, 0, -kE2m1Top, kE2m1Top, 0};
+    constexpr std::int32_t kTop = formats::kE2m1Top;
+    return {reach / kTop, kTop / reach, 0, -kTop, kTop, 0};
   }
   const std::int32_t top = (1 << (row.bits - 1)) - 1;
   const auto steps = static_cast<float>(top);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "formats/fp4/e2m1_doubles.h"
 #include "formats/fp4/e2m1_numbers.h"
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/activation_codes/e2m1_coder.cuh"
@@ -106,7 +107,7 @@ void activation_codes(const float* x, std::int64_t ldx, std::int64_t m, std::int
       static_cast<int>(target.group == 0 || target.group >= columns ? columns : target.group);
   const bool e2m1 = target.type == &formats::kE2m1Numbers;
   if (target.form == InputForm::kInt4Tiles) {
-    check_int4(e2m1 ? kE2m1Bits : target.bits, group == all ? 0 : group);
+    check_int4(e2m1 ? formats::kE2m1Bits : target.bits, group == all ? 0 : group);
   }
   const int step = target.scale_step == 0 ? padded : static_cast<int>(target.scale_step);
   const Arguments a{x, ldx, all, padded, group, step, e2m1, target};

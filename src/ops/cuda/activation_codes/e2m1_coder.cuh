@@ -1,25 +1,24 @@
 #pragma once
 
+#include "formats/fp4/e2m1_doubles.h"
 #include "ops/cuda/elementwise/coder.cuh"
 
 /// How floats that share a scale become doubles of E2M1 numbers, which are integers and stand with
 /// half of the scale; as coder.cuh.
 namespace nibble::ops::cuda {
 
-inline constexpr int kE2m1Bits = 5;  // of doubles
-inline constexpr std::int32_t kE2m1Top = 12;
-
 /// Of doubles of E2M1 numbers (e2m1_code_of), which stand with half of their scale.
 __device__ __forceinline__ Coder e2m1_coder(float clip, const Spread& spread) {
   if (spread.magnitude >= kInfinityBits) {
-    return coder_of(kE2m1Bits, true, clip, spread);
+    return coder_of(formats::kE2m1Bits, true, clip, spread);
   }
   const float reach = __fmul_rn(clip, __int_as_float(spread.magnitude));
   if (reach < kTiny) {
     return {};
   }
-  constexpr auto kSteps = static_cast<float>(kE2m1Top);
-  return {__fdiv_rn(reach, kSteps), __fdiv_rn(kSteps, reach), 0, -kE2m1Top, kE2m1Top, 0};
+  constexpr std::int32_t kTop = formats::kE2m1Top;
+  constexpr auto kSteps = static_cast<float>(kTop);
+  return {__fdiv_rn(reach, kSteps), __fdiv_rn(kSteps, reach), 0, -kTop, kTop, 0};
 }
 
 /// As code_of(): steps of 1 up to 4, of 2 up to 8, of 4 up to 12. Adding kRoundingShift times a
