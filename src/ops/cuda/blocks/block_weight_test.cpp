@@ -38,7 +38,7 @@ void expect_same(const PackedWeight& weight, const std::string& what) {
   const PackedWeight block = block_weight(weight, "layer", pool);
   EXPECT_EQ(block.minima.empty(), !formats::has_minima(weight.scheme)) << what;
   EXPECT_FALSE(formats::has_supers(block.scheme)) << what;
-  EXPECT_TRUE(has_units(block.scheme)) << what;
+  EXPECT_FALSE(unit_refusal(block.scheme)) << what;
   EXPECT_NO_THROW(formats::validate(block, "layer")) << what;
   EXPECT_EQ(unit_format_of(block.scheme), unit_format_of(weight.scheme)) << what;
   std::vector<float> expected(static_cast<std::size_t>(weight.k));

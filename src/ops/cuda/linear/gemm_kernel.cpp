@@ -1,5 +1,6 @@
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/linear/planned_kernel.h"
+#include "ops/cuda/packed/unit_rows.h"
 
 namespace nibble::ops::cuda {
 namespace {

@@ -1,6 +1,7 @@
 #include "ops/cuda/elementwise/int4_tiles.h"
 #include "ops/cuda/gemm/int4/gemm_int4.h"
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/unit_rows.h"
 
 namespace nibble::ops::cuda {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "formats/trellis/trellis_code.h"
 #include "ops/cuda/fp8/fp8_kernel.h"
 #include "ops/cuda/linear/half_launches.h"
 
@@ -42,22 +41,6 @@ const PlannedProduct* planned_product(const LinearShape& shape) {
 std::string_view blas_lt_absence(const LayerProblem& problem) {
   const auto ask = problem.plan.device.blas_lt_absence;
   return ask == nullptr ? std::string_view() : ask();
-}
-
-Refusal layout_refusal(const formats::Scheme& scheme) {
-  if (formats::is_dense(scheme)) {
-    return Reason("weights are dense");
-  }
-  if (formats::is_block_sparse(scheme)) {
-    return Reason("weights are block-sparse rows");
-  }
-  if (formats::keeps_two_of_four(scheme)) {
-    return Reason("two of each four weights are stored");
-  }
-  if (formats::has_trellis(scheme)) {
-    return Reason("weights are trellis codes");
-  }
-  return std::nullopt;
 }
 
 Refusal float_result_refusal(const LinearProblem& linear) {

@@ -35,10 +35,6 @@ const PlannedProduct* planned_product(const LinearShape& shape);
 /// Why there is no cuBLASLt on the problem's device; empty: there is.
 std::string_view blas_lt_absence(const LayerProblem& problem);
 
-/// Why weights lie in no units: they are dense, block-sparse rows, two of each four, or trellis
-/// codes.
-Refusal layout_refusal(const formats::Scheme& scheme);
-
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16
 /// results would have something added to them. Codes and blocks are for those that write them.
 Refusal epilogue_refusal(const LinearProblem& linear, bool writes_all = false);

@@ -47,12 +47,6 @@ std::int64_t sparse_scale_step(const formats::Activation& activation) {
   return activation.group % kInputPadding == 0 ? kInputPadding : kSparseInputs;
 }
 
-void refuse_unknown(const Linear& part) {
-  const formats::Scheme& scheme = part.weight.scheme;
-  core::require(formats::is_dense(scheme) || has_units(scheme), core::ErrorKind::kUsage,
-                "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, scheme);
-}
-
 // Does `work` for a layer, which messages of failures name.
 template <typename Work>
 void named(const Linear& layer, const Work& work) {
@@ -94,12 +88,13 @@ LinearLayer LinearLayer::packed(const LinearSet& set, std::size_t first, std::si
                                 std::shared_ptr<const DeviceTransform> transform,
                                 const Schedules& schedules, UnitPacker& packer) {
   const Linear& front = set.parts[first];
-  refuse_unknown(front);
   LinearLayer layer;
   layer.layer_ = joint_problem(set, first, last);
   const formats::Scheme& scheme = layer.layer_.scheme;
-  layer.plan_ = plan_layer(linear_shape(scheme, layer.layer_.n, layer.layer_.k), schedules,
-                           device_kernels(schedules));
+  named(front, [&] {
+    layer.plan_ = plan_layer(linear_shape(scheme, layer.layer_.n, layer.layer_.k), schedules,
+                             device_kernels(schedules));
+  });
   layer.key_ =
       rounding_of(scheme, scale_step_of(scheme, layer.plan_.shape.format), transform.get());
   if (scheme.activation.stored_scale) {

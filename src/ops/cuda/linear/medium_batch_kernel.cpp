@@ -1,4 +1,5 @@
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/unit_rows.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {

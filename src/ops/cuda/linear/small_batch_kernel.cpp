@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/unit_rows.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {

@@ -33,21 +33,40 @@ int unit_bits(const formats::Scheme& scheme, const UnitFormat& format) {
 
 }  // namespace
 
-bool wants_units(const formats::Scheme& scheme) {
-  return !formats::is_dense(scheme) && !formats::is_block_sparse(scheme) &&
-         !formats::keeps_two_of_four(scheme) && !formats::has_trellis(scheme);
+Refusal layout_refusal(const formats::Scheme& scheme) {
+  if (formats::is_dense(scheme)) {
+    return Reason("weights are dense");
+  }
+  if (formats::is_block_sparse(scheme)) {
+    return Reason("weights are block-sparse rows");
+  }
+  if (formats::keeps_two_of_four(scheme)) {
+    return Reason("two of each four weights are stored");
+  }
+  if (formats::has_trellis(scheme)) {
+    return Reason("weights are trellis codes");
+  }
+  return std::nullopt;
 }
 
-bool has_units(const formats::Scheme& scheme) {
-  const bool is_known =
-      formats::is_integer(scheme) || formats::has_book(scheme) || scheme.code.bits == kByteBits;
-  return is_known && wants_units(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
-         scheme.activation.group % kSmallestGroup == 0;
+Refusal unit_refusal(const formats::Scheme& scheme) {
+  if (const Refusal refused = layout_refusal(scheme)) {
+    return refused;
+  }
+  if (!formats::is_integer(scheme) && !formats::has_book(scheme) && scheme.code.bits != kByteBits) {
+    return Reason("codes are neither integers nor entries of a book nor bytes");
+  }
+  if (scheme.scale.group % kSmallestGroup != 0 || scheme.activation.group % kSmallestGroup != 0) {
+    return Reason("groups are no multiples of {} inputs", kSmallestGroup);
+  }
+  return std::nullopt;
 }
 
 UnitFormat unit_format_of(const formats::Scheme& scheme) {
-  core::require(has_units(scheme), core::ErrorKind::kUsage,
-                "{} has no kernels on a GPU yet; use --device cpu", scheme);
+  if (const Refusal refused = unit_refusal(scheme)) {
+    core::fail(core::ErrorKind::kUsage, "{} has no kernels on a GPU yet: {}; use --device cpu",
+               scheme, refused->text());
+  }
   UnitFormat format;
   if (scheme.scale.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
     format.groups = kUnitInputs / kSmallestGroup;

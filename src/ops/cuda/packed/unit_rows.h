@@ -7,6 +7,7 @@
 
 #include "formats/packed_weight.h"
 #include "ops/cuda/packed/unit_format.h"
+#include "ops/linear_kernel.h"
 
 namespace nibble::ops::cuda {
 
@@ -14,16 +15,21 @@ namespace nibble::ops::cuda {
 /// entries, lie in planes, or as 4 bits where activations are rounded or units have eight groups;
 /// codes of 8 bits that are neither are kBytes. Units of eight groups also hold those whose
 /// activations have scales for less than 128 inputs. Minima, and scales that are multiples, are not
-/// in it (blocks/block_weight.h). Throws kUsage, naming the scheme, for one that
-/// no kernel computes.
+/// in it (blocks/block_weight.h). Throws kUsage, naming the scheme and the
+/// reason, for one that no kernel computes (unit_refusal).
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
-/// Whether weights of the scheme are to lie in units: all compressed ones but block-sparse
-/// rows, trellis codes and those of which two of each four are stored.
-bool wants_units(const formats::Scheme& scheme);
+/// Why weights lie in no units: they are dense, block-sparse rows, two of each four, or trellis
+/// codes.
+Refusal layout_refusal(const formats::Scheme& scheme);
 
-/// Whether unit_format_of() knows the scheme.
-bool has_units(const formats::Scheme& scheme);
+/// Whether weights of the scheme are to lie in units.
+inline bool wants_units(const formats::Scheme& scheme) {
+  return !layout_refusal(scheme);
+}
+
+/// Why unit_format_of() does not know the scheme.
+Refusal unit_refusal(const formats::Scheme& scheme);
 
 /// Rows of weights of one scheme and as many inputs, as they stand in units: all of the first
 /// weight, then the next; or, in pairs, eight rows of the first, eight of the second, and so on, so

@@ -227,11 +227,20 @@ TEST(UnitWriter, FewBitsTakeTheirBits) {
 }
 
 TEST(UnitWriter, RefusesWhatNoKernelComputes) {
-  for (const char* scheme :
-       {"int4-sym-g24", "int8-sym-row-a8g40", "f16", "int4-sym-g128-2of4", "f16-2of4"}) {
-    EXPECT_FALSE(has_units(formats::parse_scheme(scheme))) << scheme;
-    EXPECT_THROW(unit_format_of(formats::parse_scheme(scheme)), core::Error) << scheme;
-  }
+  const auto refused = [](const char* text, const std::string& reason) {
+    const formats::Scheme scheme = formats::parse_scheme(text);
+    const Refusal refusal = unit_refusal(scheme);
+    ASSERT_TRUE(refusal) << text;
+    EXPECT_NE(refusal->text().find(reason), std::string::npos) << text << ": " << refusal->text();
+    EXPECT_THROW(unit_format_of(scheme), core::Error) << text;
+  };
+  refused("int4-sym-g24", "no multiples of 16");
+  refused("int8-sym-row-a8g40", "no multiples of 16");
+  refused("f16", "dense");
+  refused("int4-asym-g16-bsr", "block-sparse");
+  refused("int4-sym-g128-2of4", "two of each four");
+  refused("f16-2of4", "two of each four");
+  refused("trellis4-row", "trellis");
 }
 
 }  // namespace
