@@ -19,7 +19,7 @@ namespace {
 
 void require_gpu_layers(const std::map<std::string, formats::Scheme>& schemes) {
   for (const auto& [layer, scheme] : schemes) {
-    const std::string_view problem = gpu_calibration_problem(scheme);
+    const std::string problem = cuda::gpu_calibration_problem(scheme);
     core::require(problem.empty(), core::ErrorKind::kUsage,
                   "layer {}: calibration behind {}: {}; use --device cpu", core::printable(layer),
                   scheme, problem);
