@@ -183,7 +183,14 @@ Pending<O> run_block(O& ops, const NetworkConfig& config, NormPlacement norms, c
   return {block.mlp_out_norm ? ops.norm_matrix(sum, *block.mlp_out_norm) : std::move(sum)};
 }
 
-/// Moves the residual stream x [m, hidden] through all blocks of a stack.
+/// Moves the residual stream x [m, hidden] through one block, which leaves nothing to be done.
+template <ops::Ops O>
+void move_through(O& ops, const NetworkConfig& config, NormPlacement norms, const Block& block,
+                  std::int64_t layer, const Batch<O>& batch, typename O::Matrix& x) {
+  settle(ops, x, run_block(ops, config, norms, block, layer, batch, x, {}));
+}
+
+/// Moves it through all blocks of a stack.
 template <ops::Ops O>
 void run_stack(O& ops, const NetworkConfig& config, const Stack& stack, const Batch<O>& batch,
                typename O::Matrix& x) {

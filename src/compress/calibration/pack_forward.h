@@ -20,16 +20,13 @@ void run_pack(O& ops, const models::NetworkConfig& config, models::NormPlacement
   constexpr std::int64_t kLayer = 0;  // the memory is that of one block
   if (!block.cross) {
     const PackBatch alone(pack);
-    models::settle(ops, x,
-                   models::run_block(ops, config, norms, block, kLayer, alone.batch(), x, {}));
-    return;
+    return models::move_through(ops, config, norms, block, kLayer, alone.batch(), x);
   }
   PackMemory memory(block.cross->spec, *source.pack);
   const PackBatch read(*source.pack, &memory);
   const PackBatch written(pack, &memory);
   models::remember(ops, *block.cross, kLayer, read.batch(), *source.states);
-  models::settle(ops, x,
-                 models::run_block(ops, config, norms, block, kLayer, written.batch(), x, {}));
+  models::move_through(ops, config, norms, block, kLayer, written.batch(), x);
 }
 
 }  // namespace nibble::compress

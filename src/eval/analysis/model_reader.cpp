@@ -85,10 +85,8 @@ void ModelReader::run_block(StackOf stack, std::size_t block, const Matrix& stat
     ops_.remember(ops_.linear(input, cross->kv), cross->spec, layer, whole(source_, slice));
   }
   const Slice slice{nullptr, 0, 0, batch.rows(), memory.get(), source_.rows()};
-  const models::Pending<RecordingOps> left =
-      models::run_block(ops_, network().config, blocks.norms, blocks.blocks[block], layer,
-                        whole(batch, slice), x, {});
-  models::settle(ops_, x, left);
+  models::move_through(ops_, network().config, blocks.norms, blocks.blocks[block], layer,
+                       whole(batch, slice), x);
   layers_.check_intact();
 }
 

@@ -43,13 +43,7 @@ class Gradient : public testing::TestWithParam<const char*> {
     const std::vector<ops::SequenceSlice<ops::cpu::KvCache>> slices = {{nullptr, 0, 0, 15},
                                                                        {nullptr, 0, 15, 9}};
     const Batch<O> batch{tokens_, positions_, slices};
-    Pending<O> pending;
-    const Stack& stack = model_->network.decoder;
-    for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
-      pending = run_block(ops, model_->network.config, stack.norms, stack.blocks[layer],
-                          static_cast<std::int64_t>(layer), batch, x, pending);
-    }
-    settle(ops, x, pending);
+    run_stack(ops, model_->network.config, model_->network.decoder, batch, x);
     return logits(ops, model_->network, x);
   }
 

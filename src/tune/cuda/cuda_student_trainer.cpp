@@ -179,9 +179,8 @@ class CudaStudentTrainer final : public StudentTrainer {
     DeviceVariable x = models::embed(tape_, network, batch);
     const models::Stack& stack = network.decoder;
     for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
-      models::settle(tape_, x,
-                     models::run_block(tape_, network.config, stack.norms, stack.blocks[layer],
-                                       static_cast<std::int64_t>(layer), batch, x, {}));
+      models::move_through(tape_, network.config, stack.norms, stack.blocks[layer],
+                           static_cast<std::int64_t>(layer), batch, x);
       pass.hidden.push_back(x);
     }
     pass.logits = models::logits(tape_, network, x);

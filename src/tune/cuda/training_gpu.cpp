@@ -26,8 +26,7 @@ DeviceVariable run_block(CudaGradientOps& tape, const models::NetworkConfig& con
                          const compress::CalibrationPack& pack, DeviceVariable x) {
   constexpr std::int64_t kNoLayer = 0;  // nothing is cached
   const compress::PackBatch read(pack);
-  models::settle(tape, x,
-                 models::run_block(tape, config, norms, block, kNoLayer, read.batch(), x, {}));
+  models::move_through(tape, config, norms, block, kNoLayer, read.batch(), x);
   return x;
 }
 

@@ -97,9 +97,8 @@ Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& n
                              Variable& x) {
     for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
       const auto before = static_cast<std::ptrdiff_t>(tape.scores().size());
-      models::settle(tape, x,
-                     models::run_block(tape, network.config, stack.norms, stack.blocks[layer],
-                                       static_cast<std::int64_t>(layer), batch, x, {}));
+      models::move_through(tape, network.config, stack.norms, stack.blocks[layer],
+                           static_cast<std::int64_t>(layer), batch, x);
       pass.layers.push_back({x, {tape.scores().begin() + before, tape.scores().end()}});
     }
   };

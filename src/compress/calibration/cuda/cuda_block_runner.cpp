@@ -253,10 +253,8 @@ class CudaBlockRunner final : public BlockRunner {
 
   // Moves x through the block.
   void run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
-    const auto batch = batch_of(group);
-    models::settle(ops_, x,
-                   models::run_block(ops_, network_.config, network_.decoder.norms, block, layer,
-                                     batch, x, {}));
+    models::move_through(ops_, network_.config, network_.decoder.norms, block, layer,
+                         batch_of(group), x);
   }
 
   void move(std::int64_t layer, const models::Block& block, std::vector<Kept>& states) {
