@@ -18,6 +18,7 @@
 #include "core/json.h"
 #include "core/memory.h"
 #include "models/forward.h"
+#include "ops/gradient/rounded_input.h"
 #include "tune/activation_bytes.h"
 #include "tune/adamw.h"
 #include "tune/block_layers.h"
@@ -130,6 +131,9 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
                         "layers in {} have no scales and zero points, which e2e-oqp trains; take "
                         "--stage bqpo",
                         layer.weight.scheme);
+          if (options.place.on_gpu()) {
+            ops::gradient::require_rounded_on_gpu(layer.name, layer.weight.scheme.activation);
+          }
         }
       }
     }

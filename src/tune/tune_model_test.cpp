@@ -266,6 +266,19 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   });
 }
 
+// Before a GPU is looked for.
+TEST_F(TuneModel, RefusesOnAGpuActivationsThatAreNoIntegers) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.place.kind = device::Kind::kCuda;
+  model->network.decoder.blocks[1].mlp->down.parts[0].weight.scheme.activation =
+      *formats::parse_activation("afp4");
+  io::expect_error(core::ErrorKind::kUsage,
+                   {"layers.1.mlp.down_proj rounds its input to E2M1 numbers"},
+                   [&] { tune(*model, "llama", "refused", options); });
+  EXPECT_FALSE(fs::exists(folder_ / ".refused.partial"));
+}
+
 // Blocks of other sizes than the teacher's would be read out of range.
 TEST_F(TuneModel, RefusesATeacherOfOtherSizes) {
   const auto model = quantized("llama", "rtn-w4g16");

@@ -61,6 +61,13 @@ std::pair<float, float> kept_range(const float* x, std::int64_t count,
 
 }  // namespace
 
+void require_rounded_on_gpu(std::string_view layer, const formats::Activation& activation) {
+  core::require(activation.is_float() || activation.type == &formats::kIntegerCodes,
+                core::ErrorKind::kUsage,
+                "layer {} rounds its input to {}, which is not trained on a GPU; use --device cpu",
+                core::printable(layer), activation.type->name);
+}
+
 std::optional<InputRounding> rounding_of(const LinearSet& set) {
   const auto of = [](const Linear& part) {
     const formats::Activation& activation = part.weight.scheme.activation;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "formats/activation.h"
 #include "ops/cpu/cpu_ops.h"
@@ -15,6 +16,10 @@ struct InputRounding {
   /// Whether values that lie far out are cut.
   bool cuts() const { return activation.clip != 1.0f || activation.stored_scale; }
 };
+
+/// Throws kUsage, naming the layer, for activations that training on a GPU does not round: other
+/// numbers than integers.
+void require_rounded_on_gpu(std::string_view layer, const formats::Activation& activation);
 
 /// None: they read it in float. Throws kFailed, naming the first layer, where two layers of a set
 /// round differently.

@@ -3,6 +3,7 @@
 #include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "ops/gradient/rounded_input.h"
 #include "tune/group_scales.h"
 #include "tune/qat/distillation.h"
 #include "tune/training_state.h"
@@ -67,6 +68,7 @@ void require_trained_on_gpu(const models::Network& network, const compress::Reci
                 "on a GPU qat does not prune; leave --device out");
   for (const auto& [layer, scheme] : compress::layer_schemes(network, recipe)) {
     require_trainable(scheme);
+    ops::gradient::require_rounded_on_gpu(layer, scheme.activation);
   }
 }
 

@@ -54,7 +54,8 @@ struct StudentTask {
 };
 
 /// Throws kUsage, naming the reason, for what is trained on a CPU alone: all but decoders without
-/// pruning and without the terms of attention, in the schemes of require_trainable().
+/// pruning and without the terms of attention, in the schemes of require_trainable(), whose
+/// activations stay floats or become integers.
 void require_trained_on_gpu(const models::Network& network, const compress::Recipe& recipe,
                             const Pruning& pruning, const LossWeights& loss);
 

@@ -173,6 +173,8 @@ TEST_F(TrainStudent, RefusesOnAGpuWhatIsTrainedOnACpuAlone) {
   options_.pruning = {};
   options_.recipe = rounded_by("lut4-nf4-row");
   refused("layers in lut4-nf4-row are not tuned");
+  options_.recipe = rounded_by("int4-sym-row-afp4");
+  refused("rounds its input to E2M1 numbers, which is not trained on a GPU");
 }
 
 TEST_F(TrainStudent, RefusesAnotherJobInItsPlace) {

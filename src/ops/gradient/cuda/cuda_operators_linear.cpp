@@ -13,18 +13,14 @@ namespace {
 using core::DType;
 using device::cuda::Operand;
 
-// How a set rounds its input. Throws kUsage where not to integers.
+// How a set rounds its input. Throws as require_rounded_on_gpu().
 std::optional<IntegerRounding> integer_rounding_of(const LinearSet& set) {
   const std::optional<InputRounding> rounding = rounding_of(set);
   if (!rounding) {
     return std::nullopt;
   }
   const formats::Activation& activation = rounding->activation;
-  core::require(
-      activation.type == &formats::kIntegerCodes, core::ErrorKind::kUsage,
-      "layer {} rounds its input to other numbers than integers, which is not trained on a "
-      "GPU; use --device cpu",
-      set.parts.front().name);
+  require_rounded_on_gpu(set.parts.front().name, activation);
   return IntegerRounding{activation.bits, activation.symmetric, activation.keeps_outliers,
                          activation.clip, rounding->scale,      activation.group};
 }
