@@ -87,7 +87,7 @@ SparseWindows sparse_windows(const SparseInput& x, std::int64_t group, std::int6
   while (tokens > 1 && tokens * stride > kCachedWords) {
     tokens /= 2;
   }
-  auto* const words = reinterpret_cast<std::int32_t*>(scratch.floats(x.m * stride));
+  auto* const words = scratch.values<std::int32_t>(x.m * stride);
   pool.parallel_for(x.m, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       const TokenBlock block = block_of(token, x.m, tokens);
@@ -106,8 +106,7 @@ std::int64_t rows_in_lanes(std::int64_t m) {
   return rest >= kLeastLanes ? m : m - rest;
 }
 
-SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
-                         std::vector<std::int8_t>& copy) {
+SparseInput sparse_input(const QuantizedInput& input, std::int64_t first, Scratch& scratch) {
   const TiledInput tiled = input.tiled();
   SparseInput x;
   x.m = tiled.m - first;
@@ -120,15 +119,14 @@ SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
   if (input.group_stride() == group) {
     return x;
   }
-  copy.resize(static_cast<std::size_t>(x.m * tiled.groups * group));
-  std::int8_t* to = copy.data();
+  auto* to = scratch.values<std::int8_t>(x.m * tiled.groups * group);
+  x.codes = to;
+  x.code_stride = tiled.groups * group;
   for (std::int64_t row = first; row < tiled.m; ++row) {
     for (std::int64_t g = 0; g < tiled.groups; ++g, to += group) {
       std::memcpy(to, input.codes(row) + g * input.group_stride(), static_cast<std::size_t>(group));
     }
   }
-  x.codes = copy.data();
-  x.code_stride = tiled.groups * group;
   return x;
 }
 

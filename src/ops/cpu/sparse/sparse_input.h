@@ -16,9 +16,8 @@ namespace nibble::ops::cpu {
 std::int64_t rows_in_lanes(std::int64_t m);
 
 /// The rows of codes from `first` on. They lie where they are, unless there is padding behind their
-/// groups: then they are copied without it.
-SparseInput sparse_input(const QuantizedInput& input, std::int64_t first,
-                         std::vector<std::int8_t>& copy);
+/// groups: then they are copied to `scratch` without it.
+SparseInput sparse_input(const QuantizedInput& input, std::int64_t first, Scratch& scratch);
 
 /// The rows of x, of k inputs in groups of `group`, by windows, which lie in `scratch`. Blocks have
 /// at most `tokens` tokens, and as many as stay in the L1 cache.

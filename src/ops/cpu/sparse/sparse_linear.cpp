@@ -106,7 +106,7 @@ InputNeeds sparse_needs(const formats::PackedWeight& weight) {
 void sparse_linear(const SparseKernel& kernel, std::span<const SparseStreams* const> weights,
                    const QuantizedInput& input, float* y, std::int64_t ldy,
                    core::ThreadPool& pool) {
-  thread_local std::vector<std::int8_t> codes;  // of the calling thread; the workers read it
+  thread_local Scratch codes_scratch;  // of the calling thread; the workers read it
   thread_local Scratch lanes_scratch;
   thread_local Scratch windows_scratch;
   thread_local Scratch digits_scratch;
@@ -118,7 +118,7 @@ void sparse_linear(const SparseKernel& kernel, std::span<const SparseStreams* co
       });
   const std::int64_t in_lanes = has_lanes ? rows_in_lanes(m) : 0;
   const std::vector<SparseLanes> lanes = sparse_lanes(input, in_lanes, lanes_scratch, pool);
-  SparseInput x = sparse_input(input, in_lanes, codes);
+  SparseInput x = sparse_input(input, in_lanes, codes_scratch);
   const SparseWeight front = weights.front()->view();
   if (kernel.windows != 0 && front.rows == 1 && x.m > 0) {
     x.windows = sparse_windows(x, front.group, front.k, kernel.windows, windows_scratch, pool);

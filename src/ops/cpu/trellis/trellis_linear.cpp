@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -12,6 +11,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/trellis/trellis_lines.h"
+#include "ops/cpu/vector/scratch.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -38,10 +38,6 @@ void expand_run(const std::uint8_t* run, std::uint8_t* codes) {
     }
   }
 }
-
-struct alignas(kLineBytes) Line {
-  std::uint8_t bytes[kLineBytes];
-};
 
 /// A layer and its input, tile by tile.
 class TileProducts {
@@ -102,14 +98,14 @@ class TileProducts {
     tiled.codes_offset =
         tiled.scales_offset + (scale_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
     tiled.tile_bytes = tiled.codes_offset + tiled.groups * tiled.group_bytes();
-    thread_local std::vector<Line> memory;
-    memory.resize(static_cast<std::size_t>(kTilesTogether * tiled.tile_bytes / kLineBytes));
-    tiled.tiles = memory.front().bytes;
+    thread_local Scratch scratch;
+    auto* const tiles = scratch.values<std::uint8_t>(kTilesTogether * tiled.tile_bytes);
+    tiled.tiles = tiles;
     for (std::int64_t tile = begin; tile < end; tile += kTilesTogether) {
       tiled.tile_count = std::min(kTilesTogether, end - tile);
       tiled.n = tiled.tile_count * kTileRows;
       for (std::int64_t i = 0; i < tiled.tile_count; ++i) {
-        write_tile(tile + i, tiled, memory.front().bytes + i * tiled.tile_bytes);
+        write_tile(tile + i, tiled, tiles + i * tiled.tile_bytes);
       }
       variant_.run(tiled, x_.tiled(), 0, tiled.tile_count, y + tile * kTileRows, ldy);
     }
