@@ -1,5 +1,7 @@
 #include "ops/cuda/linear/wide_product.h"
 
+#include <utility>
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -13,6 +15,14 @@ std::int64_t rows_at_once(std::int64_t n, std::int64_t k) {
   const std::int64_t fit = kWideBytes / (k * kHalf) / kRowStep * kRowStep;
   const std::int64_t all = (n + kRowStep - 1) / kRowStep * kRowStep;
   return std::clamp(fit, kRowStep, all);
+}
+
+WideRows::WideRows(std::shared_ptr<WideScratch> scratch, std::int64_t n, std::int64_t k,
+                   std::int64_t more)
+    : scratch_(std::move(scratch)), count_(rows_at_once(n, k) * k) {
+  if (scratch_ != nullptr) {
+    scratch_->reserve((count_ + more) * static_cast<std::int64_t>(sizeof(core::Fp16)));
+  }
 }
 
 void multiply_wide_rows(const WideProduct& layer, std::int64_t first, std::int64_t rows,

@@ -6,13 +6,8 @@
 #include "ops/cuda/elementwise/input_target.h"
 
 namespace nibble::ops::cuda {
-namespace {
 
 using device::cuda::Buffer;
-
-constexpr std::int64_t kHalf = 2;
-
-}  // namespace
 
 SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> scratch,
                        std::int64_t wide_tokens)
@@ -20,7 +15,7 @@ SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> 
       shares_(Buffer::of<SparseShare>(packed.shares)),
       pieces_(Buffer::of<std::uint32_t>(packed.rows)),
       stream_rows_(Buffer::of<std::uint16_t>(packed.stream_rows)),
-      scratch_(std::move(scratch)) {
+      wide_(std::move(scratch), packed.n, packed.k, wide_tokens * padded_columns(packed.k)) {
   view_.units = units_.data();
   view_.shares = shares_.as<SparseShare>();
   view_.pieces = pieces_.as<std::uint32_t>();
@@ -32,10 +27,6 @@ SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<WideScratch> 
   view_.most_rows = static_cast<int>(packed.most_rows);
   view_.stride = static_cast<int>(packed.stride);
   view_.code_blocks = packed.code_blocks;
-  if (scratch_ != nullptr) {
-    const std::int64_t inputs = wide_tokens * padded_columns(packed.k);
-    scratch_->reserve((rows_at_once(packed.n, packed.k) * packed.k + inputs) * kHalf);
-  }
 }
 
 }  // namespace nibble::ops::cuda

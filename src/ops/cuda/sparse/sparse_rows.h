@@ -44,8 +44,8 @@ class SparseRows {
     return units_.bytes() + shares_.bytes() + pieces_.bytes() + stream_rows_.bytes();
   }
   /// In the scratch: [rows_at_once()][k], and behind them [wide_tokens][k, padded].
-  core::Fp16* wide_rows() const { return reinterpret_cast<core::Fp16*>(scratch_->data()); }
-  core::Fp16* wide_inputs() const { return wide_rows() + rows_at_once(view_.n, view_.k) * view_.k; }
+  core::Fp16* wide_rows() const { return wide_.rows(); }
+  core::Fp16* wide_inputs() const { return wide_.behind(); }
 
  private:
   device::cuda::Buffer units_;
@@ -53,7 +53,7 @@ class SparseRows {
   device::cuda::Buffer pieces_;
   device::cuda::Buffer stream_rows_;
   SparseView view_;
-  std::shared_ptr<WideScratch> scratch_;
+  WideRows wide_;
 };
 
 }  // namespace nibble::ops::cuda

@@ -10,13 +10,9 @@ namespace nibble::ops::cuda {
 SparseTiles::SparseTiles(const PackedTiles& packed, std::shared_ptr<WideScratch> scratch)
     : units_(device::cuda::Buffer::of<std::byte>(packed.units)),
       first_units_(device::cuda::Buffer::of<std::int32_t>(packed.first_units)),
-      scratch_(std::move(scratch)) {
+      wide_(std::move(scratch), packed.n, packed.k) {
   view_ = {units_.data(), first_units_.as<std::int32_t>(), static_cast<int>(packed.n),
            static_cast<int>(packed.k), packed.pairs};
-  if (scratch_ != nullptr) {
-    constexpr std::int64_t kHalf = sizeof(core::Fp16);
-    scratch_->reserve(rows_at_once(packed.n, packed.k) * packed.k * kHalf);
-  }
 }
 
 void sparse_tiles(const TilesProblem& problem, cudaStream_t stream) {

@@ -7,8 +7,8 @@
 
 #include "core/float16.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/linear/wide_rows.h"
 #include "ops/cuda/sparse/half_product.h"
-#include "ops/cuda/sparse/sparse_rows.h"
 #include "ops/cuda/sparse/tile_units.h"
 
 namespace nibble::ops::cuda {
@@ -31,13 +31,13 @@ class SparseTiles {
   const TilesView& view() const { return view_; }
   std::int64_t bytes() const { return units_.bytes() + first_units_.bytes(); }
   /// In the scratch: [rows_at_once()][k].
-  core::Fp16* wide_rows() const { return reinterpret_cast<core::Fp16*>(scratch_->data()); }
+  core::Fp16* wide_rows() const { return wide_.rows(); }
 
  private:
   device::cuda::Buffer units_;
   device::cuda::Buffer first_units_;
   TilesView view_;
-  std::shared_ptr<WideScratch> scratch_;
+  WideRows wide_;
 };
 
 /// The most tokens of a launch.

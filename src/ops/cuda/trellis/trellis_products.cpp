@@ -12,12 +12,7 @@ TrellisWeights::TrellisWeights(const PackedTrellis& packed, std::shared_ptr<Wide
       scales_(device::cuda::Buffer::of<float>(packed.scales)),
       view_{words_.as<std::uint32_t>(), scales_.as<float>(),        packed.bits,
             static_cast<int>(packed.n), static_cast<int>(packed.k), packed.pairs},
-      scratch_(std::move(scratch)) {
-  if (scratch_ != nullptr) {
-    constexpr std::int64_t kHalf = sizeof(core::Fp16);
-    scratch_->reserve(rows_at_once(packed.n, packed.k) * packed.k * kHalf);
-  }
-}
+      wide_(std::move(scratch), packed.n, packed.k) {}
 
 void trellis_products(const TrellisProblem& problem, cudaStream_t stream) {
   core::require(problem.m >= 1 && problem.m <= kMostTrellisTokens, core::ErrorKind::kFailed,

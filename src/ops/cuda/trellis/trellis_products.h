@@ -33,13 +33,13 @@ class TrellisWeights {
   const TrellisView& view() const { return view_; }
   std::int64_t bytes() const { return words_.bytes() + scales_.bytes(); }
   /// In the scratch: [rows_at_once()][k].
-  core::Fp16* wide_rows() const { return reinterpret_cast<core::Fp16*>(scratch_->data()); }
+  core::Fp16* wide_rows() const { return wide_.rows(); }
 
  private:
   device::cuda::Buffer words_;
   device::cuda::Buffer scales_;
   TrellisView view_;
-  std::shared_ptr<WideScratch> scratch_;
+  WideRows wide_;
 };
 
 /// The most tokens of a launch.
