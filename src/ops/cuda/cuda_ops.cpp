@@ -274,8 +274,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
         return heads;
       },
       [&](const InputKey& key) {
-        return (has_values(key.form) || key.type == &formats::kIntegerCodes) &&
-               attention_writes(layer_of(spec), key.form, key.group, decode);
+        return attention_writes(layer_of(spec), plain_target(key, nullptr, nullptr), decode);
       });
 }
 

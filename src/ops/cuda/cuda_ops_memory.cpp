@@ -81,8 +81,7 @@ CudaOps::Input CudaOps::attend(const Matrix& q, const AttentionSpec& spec, std::
         return heads;
       },
       [&](const InputKey& key) {
-        return (has_values(key.form) || key.type == &formats::kIntegerCodes) &&
-               attention_writes(view, key.form, key.group, true);
+        return attention_writes(view, plain_target(key, nullptr, nullptr), true);
       });
 }
 

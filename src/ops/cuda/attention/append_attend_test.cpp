@@ -3,6 +3,7 @@
 
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/graph.h"
+#include "formats/fp8/fp8_codes.h"
 #include "ops/cuda/attention/attention_trial_for_tests.h"
 #include "ops/cuda/elementwise/elementwise.h"
 
@@ -262,10 +263,15 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
       const std::vector<float> step = trial.values(m, 6);
       const bool summed = form.form == InputForm::kFloat16Summed;
       const bool half = has_values(form.form) && !summed;
-      const bool writes = attention_writes(trial.layer(), form.form, kInputPadding, true);
+      InputTarget target{.form = form.form, .group = kInputPadding};
+      const bool writes = attention_writes(trial.layer(), target, true);
       EXPECT_EQ(writes, half || problem.head_dim == 128);
-      EXPECT_EQ(attention_writes(trial.layer(), form.form, kInputPadding, false), half);
-      EXPECT_EQ(attention_writes(trial.layer(), form.form, 0, true), half || (summed && writes));
+      EXPECT_EQ(attention_writes(trial.layer(), target, false), half);
+      target.type = &formats::kFp8Codes;
+      EXPECT_EQ(attention_writes(trial.layer(), target, true), half || (summed && writes));
+      target.type = &formats::kIntegerCodes;
+      target.group = 0;
+      EXPECT_EQ(attention_writes(trial.layer(), target, true), half || (summed && writes));
       if (!writes) {
         continue;
       }

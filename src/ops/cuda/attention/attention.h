@@ -67,9 +67,9 @@ struct AttentionOutput {
   InputTarget target;
 };
 
-/// Whether results can be written in a form: float16, or symmetric integers with a scale for each
-/// `group` inputs. `decode`: only attend_decode() or append_attend() writes them.
-bool attention_writes(const AttentionLayer& layer, InputForm form, std::int64_t group, bool decode);
+/// Whether results can be written to such a target: float16, or symmetric integers with a scale for
+/// each 128 inputs. `decode`: only attend_decode() or append_attend() writes them.
+bool attention_writes(const AttentionLayer& layer, const InputTarget& target, bool decode);
 
 /// Rows of sequences that have one row in the step (the plan's decode items). `partials` [
 /// partial_floats()] holds results of splits.

@@ -71,14 +71,14 @@ void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaSt
 
 }  // namespace
 
-bool attention_writes(const AttentionLayer& layer, InputForm form, std::int64_t group,
-                      bool decode) {
-  if (has_values(form) && form != InputForm::kFloat16Summed) {
+bool attention_writes(const AttentionLayer& layer, const InputTarget& target, bool decode) {
+  const bool summed = target.form == InputForm::kFloat16Summed;
+  if (has_values(target.form) && !summed) {
     return true;
   }
   const KvLayout& layout = layer.layout;  // whole groups in a warp
   return decode && layout.fragments() && layout.head_dim == kInputPadding &&
-         (group == kInputPadding || form == InputForm::kFloat16Summed);
+         (summed || (target.has_integers() && target.group == kInputPadding));
 }
 
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,

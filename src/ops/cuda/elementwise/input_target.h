@@ -67,6 +67,7 @@ struct InputTarget {
   const formats::CodeType* type = &formats::kIntegerCodes;  // what codes are
 
   constexpr int digits() const { return bits == 16 ? 2 : 1; }
+  bool has_integers() const { return !has_values(form) && type == &formats::kIntegerCodes; }
 };
 
 }  // namespace nibble::ops::cuda

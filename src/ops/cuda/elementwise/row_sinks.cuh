@@ -8,6 +8,7 @@
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/elementwise/int4_tiles.h"
+#include "ops/cuda/elementwise/row_codes.h"
 #include "ops/cuda/elementwise/row_sources.cuh"
 
 /// Where the values of a row go: four at a time, in columns that are a multiple of 4; past the
@@ -149,9 +150,7 @@ struct IntegerSink {
   static constexpr bool kIntegers = true;
   static constexpr bool kByRowOnly = false;
 
-  static bool serves(const InputTarget& target) {
-    return !has_values(target.form) && target.type == &formats::kIntegerCodes;
-  }
+  static bool serves(const InputTarget& target) { return target.has_integers(); }
   static IntegerSink of(const InputTarget& target, int columns) {
     check_target(target);
     return {target, static_cast<int>(padded_columns(columns)), columns};
@@ -272,9 +271,7 @@ struct Int8RowSink {
   static constexpr bool kByRowOnly = true;  // no scales of groups
 
   static bool serves(const InputTarget& target) {
-    return IntegerSink::serves(target) && target.form == InputForm::kByteTiles &&
-           (target.bits == 8 || target.bits == 4) && target.symmetric && target.group == 0 &&
-           target.clip == 1.0f && target.scale == 0.0f && target.zeros == nullptr;
+    return takes_row_codes(target) && target.scale == 0.0f;
   }
   static Int8RowSink of(const InputTarget& target, int columns) {
     check_target(target);
