@@ -36,6 +36,8 @@ struct Activation {
   bool stored_scale = false;  // symmetric, and one s for all tokens, which is stored with the layer
 
   bool is_float() const { return bits == 0; }
+  /// Whether the arithmetic sees integers: codes, or what they become (CodeType::is_recoded).
+  bool acts_as_integers() const { return !is_float() && type->activations == &kIntegerCodes; }
   /// Asymmetric codes of 3 and 4 bits fit INT8 after their zero is subtracted; those of 8 bits do
   /// not.
   bool carries_zeros() const { return bits == 8 && !symmetric; }

@@ -89,6 +89,10 @@ TEST(CodeTypes, OfActivationsAreWhatTheArithmeticSees) {
   }
   EXPECT_TRUE(kE2m1Numbers.is_recoded());
   EXPECT_FALSE(kFp8Codes.is_recoded());
+  EXPECT_TRUE(parse_activation("a8")->acts_as_integers());
+  EXPECT_TRUE(parse_activation("afp4")->acts_as_integers());
+  EXPECT_FALSE(parse_activation("afp8")->acts_as_integers());
+  EXPECT_FALSE(Activation().acts_as_integers());
 }
 
 TEST(CodeTypes, DecodeAsTheirFormatsDo) {

@@ -23,8 +23,7 @@ DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey
     }
     return;
   }
-  const std::int64_t digits = key.bits == 16 ? 2 : 1;
-  values_ = PooledBuffer(pool, m * digits * row_bytes());
+  values_ = PooledBuffer(pool, m * key.digits() * row_bytes());
   scales_ = PooledBuffer(pool, m * scales_each() * kFloat);
   if (key.has_int4_zeros()) {
     zeros_ =
@@ -61,8 +60,7 @@ InputBytes plain_input_bytes(const InputKey& key, std::int64_t m, std::int64_t k
   if (has_values(key.form)) {
     return {2 * m * columns, 0};
   }
-  return {m * (key.bits == 16 ? 2 : 1) *
-              (key.form == InputForm::kInt4Tiles ? columns / kInt4PerByte : columns),
+  return {m * key.digits() * (key.form == InputForm::kInt4Tiles ? columns / kInt4PerByte : columns),
           m * (key.scale_step == 0 ? 1 : columns / key.scale_step) * kFloat};
 }
 

@@ -32,6 +32,7 @@ struct InputKey {
   const DeviceTransform* transform = nullptr;  // before they are rounded, or none
   friend bool operator==(const InputKey&, const InputKey&) = default;
 
+  int digits() const { return bits == 16 ? 2 : 1; }
   /// Whether codes carry a zero (formats::Activation::carries_zeros).
   bool carries_zeros() const { return bits == 8 && !symmetric; }
   /// Whether codes of 4 bits come with zeros (InputTarget::zeros).

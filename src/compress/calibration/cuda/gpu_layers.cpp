@@ -16,7 +16,7 @@ std::string gpu_calibration_problem(const formats::Scheme& scheme) {
   if (activation.stored_scale) {
     return "stored scales of activations need counts of magnitudes, which a GPU does not make yet";
   }
-  if (activation.type->activations != &formats::kIntegerCodes) {
+  if (!activation.acts_as_integers()) {
     return fmt::format("activations that are {} do not run on a GPU yet", activation.type->name);
   }
   if (scheme.scale.type != formats::ScaleType::kF16 || formats::has_minima(scheme)) {

@@ -167,7 +167,7 @@ LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::si
     const PackedSparse packed =
         pack_sparse(rows, sparse_plan(layer.layer_.n, needs.device.multiprocessors), needs.pool);
     layer.sparse_.emplace(packed, needs.scratch, activation.is_float() ? 0 : kWideTokens);
-    core::require(max_sparse_tokens(layer.sparse_->view(), layer.key_.bits == 16 ? 2 : 1) > 0,
+    core::require(max_sparse_tokens(layer.sparse_->view(), layer.key_.digits()) > 0,
                   core::ErrorKind::kUsage,
                   "the GPU has too little shared memory for {} inputs of block-sparse rows; use "
                   "--device cpu",

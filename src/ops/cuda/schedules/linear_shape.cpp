@@ -48,7 +48,7 @@ GemmInputs inputs_of(const formats::Scheme& scheme, const UnitFormat& format) {
   if (scheme.activation.is_float()) {
     return GemmInputs::kHalf;
   }
-  if (scheme.activation.type->activations != &formats::kIntegerCodes) {
+  if (!scheme.activation.acts_as_integers()) {
     return GemmInputs::kBytes;
   }
   return scale_step_of(scheme, format) == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
