@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "ops/cpu/packed/lanes256.h"
 #include "ops/cpu/sparse/instruction_sets/vector_loads.h"
 
 /// Vectors for the loops over streams and tiles (rows/row_loops.h, tiles/tile_loops.h): two of 8
@@ -28,20 +29,11 @@ struct ExpandTable {
 };
 inline constexpr ExpandTable kExpand;
 
-struct Vectors256 {
-  using Int = __m256i;
-  using Float = __m256;
+struct Vectors256 : Lanes256 {  // loads stand on no border
   static constexpr int kVectors = 2;
   static constexpr int kTokens = 2;
 
   static NIBBLE_INLINE Int load(const void* p) { return load_32(p); }
-  static NIBBLE_INLINE Int low_nibbles(Int line) {
-    return _mm256_and_si256(line, _mm256_set1_epi8(15));
-  }
-  static NIBBLE_INLINE Int high_nibbles(Int line) {
-    return low_nibbles(_mm256_srli_epi16(line, 4));
-  }
-  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm256_set1_epi32(v); }
   template <int HeldBits>
   static NIBBLE_INLINE void add_product(Int& sum, Int w, Int a) {
     if constexpr (HeldBits == 4) {
@@ -54,12 +46,9 @@ struct Vectors256 {
     const Int odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(a, 8));
     sum = _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
   }
-  /// A book's entries for entries(), which gives those of codes.
+  /// A book's entries for look_up(), which gives those of codes.
   static NIBBLE_INLINE Int table(const std::uint8_t* p) {
     return _mm256_broadcastsi128_si256(load_16(p));
-  }
-  static NIBBLE_INLINE Int entries(Int table, Int codes) {
-    return _mm256_shuffle_epi8(table, codes);
   }
   static NIBBLE_INLINE void add_entry_product(Int& sum, Int w, Int a) {
     const Int pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(w, a));
@@ -81,11 +70,6 @@ struct Vectors256 {
         _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_loadu_ps(p); }
-  static NIBBLE_INLINE Float broadcast(float v) { return _mm256_set1_ps(v); }
-  static NIBBLE_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
-  static NIBBLE_INLINE Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
-  static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
-  static NIBBLE_INLINE void store(float* p, Float v) { _mm256_storeu_ps(p, v); }
 
   /// Lanes 0, 0, .. 1, 1, ..: each of the first so many times.
   template <int Times>

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "ops/cpu/packed/lanes512.h"
 #include "ops/cpu/sparse/instruction_sets/vector_loads.h"
 
 /// Vectors for the loops over streams and tiles (rows/row_loops.h, tiles/tile_loops.h): 16 lanes of
@@ -10,30 +11,18 @@
 namespace nibble::ops::cpu {
 namespace {
 
-struct Vectors512 {
-  using Int = __m512i;
-  using Float = __m512;
+struct Vectors512 : Lanes512 {  // loads stand on no border
   static constexpr int kVectors = 1;
   static constexpr int kTokens = 8;
 
   static NIBBLE_INLINE Int load(const void* p) { return _mm512_loadu_si512(p); }
-  static NIBBLE_INLINE Int low_nibbles(Int line) {
-    return _mm512_and_si512(line, _mm512_set1_epi8(15));
-  }
-  static NIBBLE_INLINE Int high_nibbles(Int line) {
-    return low_nibbles(_mm512_srli_epi16(line, 4));
-  }
-  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm512_set1_epi32(v); }
   template <int HeldBits>
   static NIBBLE_INLINE void add_product(Int& sum, Int w, Int a) {
     sum = _mm512_dpbusd_epi32(sum, w, a);
   }
-  /// A book's entries for entries(), which gives those of codes, 128 higher.
+  /// A book's entries for look_up(), which gives those of codes, 128 higher.
   static NIBBLE_INLINE Int table(const std::uint8_t* p) {
     return _mm512_xor_si512(_mm512_broadcast_i32x4(load_16(p)), _mm512_set1_epi8(-128));
-  }
-  static NIBBLE_INLINE Int entries(Int table, Int codes) {
-    return _mm512_shuffle_epi8(table, codes);
   }
   static NIBBLE_INLINE void add_entry_product(Int& sum, Int w, Int a) {
     sum = _mm512_dpbusd_epi32(sum, w, a);
@@ -53,11 +42,6 @@ struct Vectors512 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_16(p)));
   }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
-  static NIBBLE_INLINE Float broadcast(float v) { return _mm512_set1_ps(v); }
-  static NIBBLE_INLINE Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
-  static NIBBLE_INLINE Float mul(Float a, Float b) { return _mm512_mul_ps(a, b); }
-  static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
-  static NIBBLE_INLINE void store(float* p, Float v) { _mm512_storeu_ps(p, v); }
 
   /// Lanes 0, 0, .. 1, 1, ..: each of the first so many times.
   template <int Times>

@@ -100,7 +100,7 @@ struct KeptWeights {
   typename Isa::Kept kept;
   typename Isa::Float scales;
   typename Isa::Int zeros;                // without a book
-  typename Isa::Int quads[Form::kQuads];  // codes; of a book entries, as Isa::entries() gives them
+  typename Isa::Int quads[Form::kQuads];  // codes; of a book entries, as Isa::look_up() gives them
 
   /// `table`: Isa::table() of the row's book. `skipped`: pieces of the window that stand before the
   /// vector's.
@@ -122,8 +122,8 @@ struct KeptWeights {
       if constexpr (Form::kHeldBits == 8) {
         quads[line] = all;
       } else {
-        quads[2 * line] = weights_of(table, Isa::low_nibbles(all));
-        quads[2 * line + 1] = weights_of(table, Isa::high_nibbles(all));
+        quads[2 * line] = weights_of(table, Isa::field(all, 0, 4));
+        quads[2 * line + 1] = weights_of(table, Isa::field(all, 4, 4));
       }
     }
   }
@@ -143,7 +143,7 @@ struct KeptWeights {
   static NIBBLE_INLINE typename Isa::Int weights_of(typename Isa::Int table,
                                                     typename Isa::Int codes) {
     if constexpr (Form::kHasBook) {
-      return Isa::entries(table, codes);
+      return Isa::look_up(table, codes);
     } else {
       return codes;
     }

@@ -82,14 +82,14 @@ class WidePieces {  // NOLINT(cppcoreguidelines-pro-type-member-init): read() wr
     static_assert(Form::kHeldBits == 4);
     const __m512i zeros = Form::kHasBook ? _mm512_setzero_si512() : zeros_of(window);
     const auto weights_of = [&](__m512i codes) {
-      return Form::kHasBook ? Vectors512::entries(table, codes) : _mm512_sub_epi8(codes, zeros);
+      return Form::kHasBook ? Vectors512::look_up(table, codes) : _mm512_sub_epi8(codes, zeros);
     };
     __m512i sums = _mm512_setzero_si512();
 #pragma GCC unroll 2
     for (int line = 0; line < Form::kLines; ++line) {
       const __m512i both = Vectors512::load(window.codes() + line * window.line_bytes());
-      const __m512i low = weights_of(Vectors512::low_nibbles(both));
-      const __m512i high = weights_of(Vectors512::high_nibbles(both));
+      const __m512i low = weights_of(Vectors512::field(both, 0, 4));
+      const __m512i high = weights_of(Vectors512::field(both, 4, 4));
       _mm512_storeu_si512(quads_[2 * line] + count_, low);
       _mm512_storeu_si512(quads_[2 * line + 1] + count_, high);
       sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), low);

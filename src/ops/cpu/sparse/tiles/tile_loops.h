@@ -63,7 +63,7 @@ NIBBLE_INLINE void multiply_codes(const std::uint8_t* unit, const std::int8_t* c
       } else {
         const auto line =
             Isa::load(unit + std::int64_t{kSparseTileLine} * (q / 2) + std::int64_t{kPart} * v);
-        w[v] = q % 2 == 0 ? Isa::low_nibbles(line) : Isa::high_nibbles(line);
+        w[v] = Isa::field(line, q % 2 * 4, 4);
       }
     }
     add_quad<Isa, Form, M>(w, q, codes, stride, sums);
