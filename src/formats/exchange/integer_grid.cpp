@@ -9,6 +9,7 @@
 #include "formats/exchange/affine_groups.h"
 #include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
+#include "formats/exchange/word_stream.h"
 #include "formats/format.h"
 
 namespace nibble::formats::exchange {
@@ -220,6 +221,21 @@ std::optional<IntegerGrid> fitted(IntegerGrid grid, const Scheme& scheme) {
   widen(grid, scheme.code.bits);
   grid.activation = scheme.activation;
   return grid;
+}
+
+core::Tensor words_of_codes(const IntegerGrid& grid) {
+  const std::int64_t columns = words_for(grid.k, grid.bits);
+  core::Tensor tensor = core::Tensor::zeros(core::DType::kI32, {grid.n, columns});
+  const auto words = tensor.mutable_data<std::int32_t>();
+  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t n = first; n < last; ++n) {
+      for (std::int64_t k = 0; k < grid.k; ++k) {
+        put_number(words.subspan(index(n * columns)), 1, grid.bits, k,
+                   grid.codes[index(n * grid.k + k)]);
+      }
+    }
+  });
+  return tensor;
 }
 
 core::Tensor scales_by_group(const IntegerGrid& grid) {

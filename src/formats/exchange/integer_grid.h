@@ -57,6 +57,9 @@ WithZeroPoints with_zero_points(const IntegerGrid& grid, std::string_view layer)
 /// The zero point of group `at` of all rows' groups.
 int zero_of(const IntegerGrid& grid, std::size_t at);
 
+/// The codes as words [n, words_for(k)], a row after another (word_stream.h).
+core::Tensor words_of_codes(const IntegerGrid& grid);
+
 /// Rows and columns of scales change places: F16 [groups, n]. They are float16 already, or kFailed
 /// is thrown.
 core::Tensor scales_by_group(const IntegerGrid& grid);

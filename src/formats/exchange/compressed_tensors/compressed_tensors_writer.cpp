@@ -6,8 +6,6 @@
 #include "core/json.h"
 #include "formats/exchange/compressed_tensors/compressed_tensors.h"
 #include "formats/exchange/integer_grid.h"
-#include "formats/exchange/row_ranges.h"
-#include "formats/exchange/word_stream.h"
 #include "formats/exchange/written_scheme.h"
 
 namespace nibble::formats::exchange {
@@ -19,31 +17,12 @@ using core::Tensor;
 
 constexpr int kMiddle8 = 128;
 
-std::size_t index(std::int64_t value) {
-  return static_cast<std::size_t>(value);
-}
-
 // 8 bits for weights of whole rows and inputs of tokens, without exceptions: W8A8.
 bool is_w8a8(const Scheme& scheme) {
   Activation expected;
   expected.bits = 8;
   return is_integer(scheme) && scheme.code.bits == 8 && scheme.scale.group == 0 &&
          scheme.activation == expected && scheme.inputs == Inputs();
-}
-
-Tensor words_of_codes(const IntegerGrid& grid) {
-  const std::int64_t columns = words_for(grid.k, grid.bits);
-  Tensor tensor = Tensor::zeros(DType::kI32, {grid.n, columns});
-  const auto words = tensor.mutable_data<std::int32_t>();
-  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t n = first; n < last; ++n) {
-      for (std::int64_t k = 0; k < grid.k; ++k) {
-        put_number(words.subspan(index(n * columns)), 1, grid.bits, k,
-                   grid.codes[index(n * grid.k + k)]);
-      }
-    }
-  });
-  return tensor;
 }
 
 Tensor signed_codes(const IntegerGrid& grid) {

@@ -10,36 +10,14 @@
 #include "core/json.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/mlx/mlx.h"
-#include "formats/exchange/row_ranges.h"
-#include "formats/exchange/word_stream.h"
 #include "formats/exchange/written_scheme.h"
 
 namespace nibble::formats::exchange {
 namespace {
 
 using core::DType;
-using core::Tensor;
 
 constexpr std::array<std::int64_t, 3> kGroups = {128, 64, 32};
-
-std::size_t index(std::int64_t value) {
-  return static_cast<std::size_t>(value);
-}
-
-Tensor words_of_codes(const IntegerGrid& grid) {
-  const std::int64_t columns = words_for(grid.k, grid.bits);
-  Tensor tensor = Tensor::zeros(DType::kI32, {grid.n, columns});
-  const auto words = tensor.mutable_data<std::int32_t>();
-  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t n = first; n < last; ++n) {
-      for (std::int64_t k = 0; k < grid.k; ++k) {
-        put_number(words.subspan(index(n * columns)), 1, grid.bits, k,
-                   grid.codes[index(n * grid.k + k)]);
-      }
-    }
-  });
-  return tensor;
-}
 
 // What code 0 of a group stands for, in float16.
 float bias_of(const IntegerGrid& grid, std::size_t at) {
@@ -79,7 +57,7 @@ class MlxWriter final : public Writer {
 
   std::vector<float> written_weights(const IntegerGrid& grid) const override {
     std::vector<float> weights(grid.codes.size());
-    const auto group = index(grid.group);
+    const auto group = static_cast<std::size_t>(grid.group);
     for (std::size_t at = 0; at < grid.scales.size(); ++at) {
       const float bias = bias_of(grid, at);
       for (std::size_t i = at * group; i < (at + 1) * group; ++i) {
