@@ -24,6 +24,10 @@ class CudaLayers : public device::GpuTest {
     CudaOps::Input made = ops.input(upload(ops, x, m), set);
     return download(ops, ops.linear(made, set));
   }
+  std::vector<float> run(const LinearSet& set, const std::vector<float>& x, std::int64_t m) {
+    CudaOps ops({});
+    return run(ops, set, x, m);
+  }
 
   static DeviceMatrix upload(CudaOps& ops, const std::vector<float>& x, std::int64_t m) {
     DeviceMatrix matrix = ops.matrix(m, std::ssize(x) / m);

@@ -12,13 +12,12 @@
 #include "core/random.h"
 #include "core/random_values_for_tests.h"
 #include "device/cuda/check.h"
-#include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "formats/format.h"
 #include "formats/fp8/fp8_codes.h"
 #include "ops/cpu/fp8/fp8_linear.h"
-#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/cuda_layers_for_tests.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/input_transform.h"
@@ -27,8 +26,6 @@ namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
-
-constexpr std::int64_t kStaging = 1 << 20;
 
 LinearSet set_of(std::vector<formats::PackedWeight> weights) {
   LinearSet set;
@@ -41,27 +38,8 @@ LinearSet set_of(std::vector<formats::PackedWeight> weights) {
 
 constexpr float kSmallIntegers[] = {0, 1, -1, 2, -2};
 
-class Fp8Layers : public device::GpuTest {
+class Fp8Layers : public CudaLayers {
  protected:
-  std::vector<float> run(const LinearSet& set, const std::vector<float>& x, std::int64_t m) {
-    CudaOps ops({});
-    UnitPacker packer(pool_, kStaging);
-    ops.prepare(set, packer);
-    DeviceMatrix matrix = ops.matrix(m, std::ssize(x) / m);
-    device::cuda::check(
-        cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    CudaOps::Input made = ops.input(matrix, set);
-    const DeviceMatrix y = ops.linear(made, set);
-    ops.synchronize();
-    std::vector<float> result(static_cast<std::size_t>(y.rows() * y.columns()));
-    device::cuda::check(
-        cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-    return result;
-  }
-
   // Every product, in double precision: its error is within `error` of the sum of magnitudes.
   void check(const std::string& scheme, std::int64_t n, std::int64_t k, std::int64_t m,
              double error) {
@@ -99,8 +77,6 @@ class Fp8Layers : public device::GpuTest {
       }
     }
   }
-
-  core::ThreadPool pool_{2};
 };
 
 // Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128.

@@ -4,13 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "core/threads.h"
-#include "device/cuda/check.h"
-#include "device/cuda/gpu_for_tests.h"
 #include "formats/block_sparse.h"
 #include "ops/cpu/sparse/sparse_linear.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
-#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/cuda_layers_for_tests.h"
 
 // Layers of block-sparse rows from float input to result, beside the CPU's kernel.
 namespace nibble::ops::cuda {
@@ -19,32 +16,12 @@ namespace {
 using cpu::testing::sparse_weight;
 using formats::PackedWeight;
 
-class SparseCudaLayers : public device::GpuTest {
+class SparseCudaLayers : public CudaLayers {
  protected:
   std::vector<float> run(const PackedWeight& weight, const std::vector<float>& x, std::int64_t m) {
-    LinearSet set;
-    set.id = 0;
-    set.parts.push_back({"layer", weight, {}});
-    return run(set, x, m);
+    return CudaLayers::run(single(weight), x, m);
   }
-  std::vector<float> run(const LinearSet& set, const std::vector<float>& x, std::int64_t m) {
-    CudaOps ops({});
-    UnitPacker packer(pool_);
-    ops.prepare(set, packer);
-    DeviceMatrix matrix = ops.matrix(m, set.k());
-    device::cuda::check(
-        cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    CudaOps::Input input = ops.input(std::move(matrix), set);
-    const DeviceMatrix y = ops.linear(input, set);
-    ops.synchronize();
-    std::vector<float> result(static_cast<std::size_t>(m * set.n()));
-    device::cuda::check(
-        cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-    return result;
-  }
+  using CudaLayers::run;
 
   /// The CPU's result from the codes that its layers take, of 16 bits where activations are floats.
   std::vector<float> on_cpu(const PackedWeight& weight, const std::vector<float>& x,
@@ -81,8 +58,6 @@ class SparseCudaLayers : public device::GpuTest {
       ASSERT_NEAR(y[i], expected[i], tolerance * level) << scheme << ", " << m << " tokens, " << i;
     }
   }
-
-  core::ThreadPool pool_{1};
 };
 
 // A code that differs moves a result by more than 1e-3 of its size.

@@ -5,11 +5,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/threads.h"
-#include "device/cuda/check.h"
-#include "device/cuda/gpu_for_tests.h"
 #include "formats/trellis/trellis_code.h"
-#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/cuda_layers_for_tests.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/trellis/trellis_weights_for_tests.h"
 #include "ops/input_transform.h"
@@ -20,27 +17,8 @@ namespace {
 
 using formats::PackedWeight;
 
-class TrellisCudaLayers : public device::GpuTest {
+class TrellisCudaLayers : public CudaLayers {
  protected:
-  std::vector<float> run(const LinearSet& set, const std::vector<float>& x, std::int64_t m) {
-    CudaOps ops({});
-    UnitPacker packer(pool_);
-    ops.prepare(set, packer);
-    DeviceMatrix matrix = ops.matrix(m, set.k());
-    device::cuda::check(
-        cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    CudaOps::Input input = ops.input(std::move(matrix), set);
-    const DeviceMatrix y = ops.linear(input, set);
-    ops.synchronize();
-    std::vector<float> result(static_cast<std::size_t>(m * set.n()));
-    device::cuda::check(
-        cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-    return result;
-  }
-
   /// y [m][n] in double, of inputs that the weight's Hadamard has turned.
   static std::vector<double> expected(const PackedWeight& weight, const std::vector<float>& x,
                                       std::int64_t m) {
@@ -65,8 +43,6 @@ class TrellisCudaLayers : public device::GpuTest {
     }
     return y;
   }
-
-  core::ThreadPool pool_{1};
 };
 
 double root_mean_square(const std::vector<double>& values) {
@@ -82,9 +58,7 @@ TEST_F(TrellisCudaLayers, ComeNear) {
   for (const std::string scheme :
        {"trellis4-row", "trellis3-row-hrow", "trellis2-row", "trellis4-row-hrow"}) {
     const PackedWeight weight = random_trellis(scheme, 208, 1152, 3);
-    LinearSet set;
-    set.id = 0;
-    set.parts.push_back({"layer", weight, {}});
+    const LinearSet set = single(weight);
     for (const std::int64_t m : {1, 4, 8, 9, 33, 64, 65, 130}) {
       const std::vector<float> x = normal_values(m * weight.k, 4);
       const std::vector<double> y = expected(weight, x, m);
