@@ -5,7 +5,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "cli/strategy_options.h"
+#include "cli/running_options.h"
 #include "cli/terminal_progress.h"
 #include "core/json.h"
 #include "eval/throughput.h"
@@ -36,23 +36,19 @@ class Bench final : public ModelCommand {
                "Repeats of each row; the median counts (an encoder's are more, for half a "
                "second)")
         ->capture_default_str();
-    lora_.add(app);
-    strategy_.add(app);
-    device_.add(app);
-    device_.add_packed(app);
+    running_.add(app);
   }
 
   bool divides_work() const override { return true; }
 
   void run() override {
     Ranks ranks;
-    const engine::RunnerOptions runner_options =
-        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
     if (ranks.follow(model_, runner_options)) {
       return;
     }
     const auto model = ranks.open(model_, runner_options.place, [&] {
-      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+      return running_.open(model_, runner_options, common_.quiet);
     });
     if (!common_.json && model->compression.tuned) {
       print_result("{}; {}\n", core::printable(model->compression.recipe),
@@ -111,7 +107,7 @@ class Bench final : public ModelCommand {
 
   void print_json(core::Json rows, const models::Model& model, const engine::DeviceLimits& limits,
                   int threads) const {
-    core::Json json = bench_json(std::move(rows), device_.device, limits, threads);
+    core::Json json = bench_json(std::move(rows), running_.device.device, limits, threads);
     json["tuned"] = tuned_json(model.compression);
     print_result("{}\n", json.dump());
   }
@@ -181,9 +177,7 @@ class Bench final : public ModelCommand {
     return list;
   }
 
-  DeviceOptions device_;
-  LoraOptions lora_;
-  StrategyOptions strategy_;
+  RunningOptions running_;
   EncoderBenchOptions encoding_;
   eval::ThroughputOptions options_;
   std::vector<Option> decoding_;

@@ -9,8 +9,8 @@
 #include "cli/option.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/running_options.h"
 #include "cli/sampling_options.h"
-#include "cli/strategy_options.h"
 #include "cli/text_input.h"
 #include "core/ordered_json.h"
 #include "engine/continues_texts.h"
@@ -35,17 +35,14 @@ class Chat final : public ModelCommand {
     sampling_arguments_.add(app);
     draft_.add(app);
     grammar_options_.add(app);
-    lora_.add(app);
-    strategy_.add(app);
-    device_.add(app);
-    device_.add_packed(app);
+    running_.add(app);
   }
 
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner(model_);
+    const engine::RunnerOptions runner_options = running_.runner(model_);
     grammar_ = grammar_options_.open();
     sampling_ = sampling_arguments_.options();
-    const auto opened = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    const auto opened = running_.open(model_, runner_options, common_.quiet);
     models::use_context(opened->network, engine_.context);
     model_ptr_ = opened;
     engine::require_continues_texts(*model_ptr_);
@@ -109,9 +106,7 @@ class Chat final : public ModelCommand {
     return answer.text;
   }
 
-  DeviceOptions device_;
-  LoraOptions lora_;
-  StrategyOptions strategy_;
+  RunningOptions running_;
   SamplingArguments sampling_arguments_;
   DraftOptions draft_;
   GrammarOptions grammar_options_;

@@ -7,7 +7,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "cli/strategy_options.h"
+#include "cli/running_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
 #include "core/json.h"
@@ -33,25 +33,21 @@ class Eval final : public ModelCommand {
     add_option(app, "--max-perplexity", max_perplexity_,
                "Exit with 7 when the perplexity is larger")
         ->positive();
-    lora_.add(app);
-    strategy_.add(app);
-    device_.add(app);
-    device_.add_packed(app);
+    running_.add(app);
   }
 
   bool divides_work() const override { return true; }
 
   void run() override {
     Ranks ranks;
-    const engine::RunnerOptions runner_options =
-        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
     if (ranks.follow(model_, runner_options)) {
       return;
     }
     TerminalProgress progress(common_.quiet);
     const std::string text = read_text(text_);
     const auto model = ranks.open(model_, runner_options.place, [&] {
-      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+      return running_.open(model_, runner_options, common_.quiet);
     });
     const auto tokens = model->tokenizer->encode(text, {});
     models::use_context(model->network, options_.seq_len);
@@ -107,9 +103,7 @@ class Eval final : public ModelCommand {
                  divergence.kl_median, divergence.kl_p999);
   }
 
-  DeviceOptions device_ = DeviceOptions::exact();
-  LoraOptions lora_;
-  StrategyOptions strategy_;
+  RunningOptions running_{.lora = {}, .strategy = {}, .device = DeviceOptions::exact()};
   std::string text_;
   std::string reference_;
   double max_perplexity_ = 0;

@@ -66,15 +66,17 @@ void Ranks::end_watch() {
   }
 }
 
-engine::RunnerOptions Ranks::options(engine::RunnerOptions options, const std::string& packed,
-                                     const LoraOptions& lora,
-                                     const StrategyOptions& strategy) const {
+engine::RunnerOptions Ranks::options(const std::string& model,
+                                     const RunningOptions& running) const {
+  engine::RunnerOptions options = running.runner(model);
   if (place_.alone()) {
     return options;
   }
-  core::require(packed.empty() && lora.folder.empty() && strategy.step.empty(), ErrorKind::kUsage,
-                "--packed, --lora and --strategy are for one rank, and {} says {}; leave them out",
-                place_.size_name, place_.size);
+  core::require(
+      running.device.packed.empty() && running.lora.folder.empty() && running.strategy.step.empty(),
+      ErrorKind::kUsage,
+      "--packed, --lora and --strategy are for one rank, and {} says {}; leave them out",
+      place_.size_name, place_.size);
   options.tile_file.clear();
   if (options.cpu.threads == 0) {
     options.cpu.threads = share_of_cores(place_.local_size);

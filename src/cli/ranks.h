@@ -7,8 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/options.h"
-#include "cli/strategy_options.h"
+#include "cli/running_options.h"
 #include "core/error.h"
 #include "engine/runner.h"
 #include "models/model.h"
@@ -38,9 +37,8 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
 
   /// Options of this rank: its share of the host's cores where no number of threads was asked for,
-  /// and no layouts of whole layers but those of `packed`. Throws kUsage for what ranks do not do.
-  engine::RunnerOptions options(engine::RunnerOptions options, const std::string& packed,
-                                const LoraOptions& lora, const StrategyOptions& strategy) const;
+  /// and no layouts of whole layers but those of --packed. Throws kUsage for what ranks do not do.
+  engine::RunnerOptions options(const std::string& model, const RunningOptions& running) const;
 
   bool leads() const { return place_.rank == 0; }
 

@@ -10,8 +10,8 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/run_text_to_text.h"
+#include "cli/running_options.h"
 #include "cli/sampling_options.h"
-#include "cli/strategy_options.h"
 #include "cli/text_input.h"
 #include "cli/writing_arguments.h"
 #include "core/json.h"
@@ -45,18 +45,14 @@ class Run final : public ModelCommand {
     draft_.add(app);
     grammar_.add(app);
     writing_.add(app);
-    lora_.add(app);
-    strategy_.add(app);
-    device_.add(app);
-    device_.add_packed(app);
+    running_.add(app);
   }
 
   bool divides_work() const override { return true; }
 
   void run() override {
     Ranks ranks;
-    const engine::RunnerOptions runner_options =
-        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
     if (ranks.follow(model_, runner_options)) {
       return;
     }
@@ -64,7 +60,7 @@ class Run final : public ModelCommand {
     request_.sampling = sampling_.options();
     const std::string prompt = read_prompt_of_call();
     const auto model = ranks.open(model_, runner_options.place, [&] {
-      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+      return running_.open(model_, runner_options, common_.quiet);
     });
     if (model->network.has_encoder() && model->network.has_decoder()) {
       refuse_decoder_options(*app_);
@@ -159,9 +155,7 @@ class Run final : public ModelCommand {
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
-  DeviceOptions device_;
-  LoraOptions lora_;
-  StrategyOptions strategy_;
+  RunningOptions running_;
   SamplingArguments sampling_;
   DraftOptions draft_;
   GrammarOptions grammar_;

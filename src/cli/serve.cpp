@@ -13,8 +13,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
+#include "cli/running_options.h"
 #include "cli/settings.h"
-#include "cli/strategy_options.h"
 #include "core/byte_size.h"
 #include "core/freed_memory.h"
 #include "engine/engine.h"
@@ -49,10 +49,7 @@ class Serve final : public ModelCommand {
     add_network_options(app);
     add_engine_options(app);
     drafts_.add(app);
-    lora_.add(app);
-    strategy_.add(app);
-    device_.add(app);
-    device_.add_packed(app);
+    running_.add(app);
   }
 
   bool divides_work() const override { return true; }
@@ -67,8 +64,7 @@ class Serve final : public ModelCommand {
       }
     }
     core::keep_little_freed_memory();
-    const engine::RunnerOptions runner_options =
-        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
     if (ranks.follow(model_, runner_options)) {
       return;
     }
@@ -78,7 +74,7 @@ class Serve final : public ModelCommand {
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
     const auto model = ranks.open(model_, runner_options.place, [&] {
-      return strategy_.open_silently(model_, lora_, runner_options);
+      return running_.strategy.open_silently(model_, running_.lora, runner_options);
     });
     if (const auto other = other_machine(model->compression, runner_options)) {
       log_sink()({serve::LogLevel::kWarning, *other, {}});
@@ -244,8 +240,8 @@ class Serve final : public ModelCommand {
     facts.recipe = model.compression.recipe;
     facts.bits_per_weight = models::block_bits_per_weight(model.network);
     facts.weight_bytes = models::total_weight_bytes(model.network);
-    facts.kv_type = device_.kv_type;
-    facts.device = device_.device;
+    facts.kv_type = running_.device.kv_type;
+    facts.device = running_.device.device;
     if (!damage_file_.empty()) {
       facts.damage =
           serve::parse_damage(io::read_named_text(damage_file_, kMaxDamageBytes), damage_file_);
@@ -279,9 +275,7 @@ class Serve final : public ModelCommand {
   }
 
   Settings settings_;
-  DeviceOptions device_;
-  LoraOptions lora_;
-  StrategyOptions strategy_;
+  RunningOptions running_;
   DraftOptions drafts_;
   engine::EngineOptions engine_;
   std::string host_ = "127.0.0.1";
