@@ -21,7 +21,8 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-Tensor words_of_codes(const IntegerGrid& grid) {
+// Along k.
+Tensor words_of_inputs(const IntegerGrid& grid) {
   Tensor tensor = Tensor::zeros(DType::kI32, {words_for(grid.k, grid.bits), grid.n});
   const auto words = tensor.mutable_data<std::int32_t>();
   for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
@@ -76,7 +77,7 @@ class GptqWriter final : public Writer {
   }
 
   std::vector<WrittenPart> write(const IntegerGrid& grid) const override {
-    return {{"qweight", words_of_codes(grid)},
+    return {{"qweight", words_of_inputs(grid)},
             {"qzeros", words_of_zeros(grid)},
             {"scales", scales_by_group(grid)},
             {"g_idx", groups_of_inputs(grid)}};
