@@ -10,8 +10,7 @@
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
 
-/// Many tokens by AMX: tile registers of 16 rows x 64 bytes (Intel 64 and IA-32 Architectures
-/// Software Developer's Manual, volume 1, chapter 18). A line of the layout is one row of a B tile.
+/// Many tokens by AMX (tiles/tile_config.h). A line of the layout is one row of a B tile.
 ///
 ///   A   [16 tokens] x [K codes]                 signed activations, as they lie in memory
 ///   B   [K / 4 quads] x [16 rows x 4 codes]     weights, decoded into a panel (amx_panels.h)
@@ -270,7 +269,7 @@ void run_amx_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, 
 template <class Tiles, class Isa>
 void run_amx(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
              float* y, std::int64_t ldy) {
-  const AmxScope<Tiles> scope(amx_step(w.group_inputs));
+  const TileScope<Tiles> scope(amx_config(amx_step(w.group_inputs)));
   with_codes(w, [&](auto codes) {
     if (fits_signed(w)) {
       run_amx_all<Tiles, Isa, decltype(codes), true>(w, x, begin, end, y, ldy);

@@ -1,16 +1,14 @@
 #include <algorithm>
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/amx_kernel.h"
 #include "ops/cpu/packed/lanes512.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
+#include "ops/cpu/tiles/hardware_tiles.h"
+#include "ops/cpu/tiles/tile_permission.h"
 
-// The loops of amx_kernel.h on the tile registers of the CPU. The instructions are written in
-// assembly because the intrinsics take the numbers of tiles as text.
+// The loops of amx_kernel.h on the tile registers of the CPU.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -24,41 +22,6 @@ std::int64_t fewest_tokens(std::int64_t group_inputs) {
 std::int64_t direct_rows(std::int64_t group_inputs) {
   static const Variant few = avx512vbmi_variant();
   return std::min(few.direct_rows(group_inputs), fewest_tokens(group_inputs) - 1);
-}
-
-struct HardwareTiles {
-  static NIBBLE_INLINE void configure(const AmxConfig& config) {
-    asm volatile("ldtilecfg %0" : : "m"(config));
-  }
-  static NIBBLE_INLINE void release() { asm volatile("tilerelease"); }
-  template <int T>
-  static NIBBLE_INLINE void zero() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(T));
-  }
-  template <int T>
-  static NIBBLE_INLINE void load(const void* p, std::int64_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(T) : "memory");
-  }
-  template <int T>
-  static NIBBLE_INLINE void store(void* p, std::int64_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride), "i"(T) : "memory");
-  }
-  template <int C, int A, int B, bool Signed>
-  static NIBBLE_INLINE void multiply() {
-    if constexpr (Signed) {
-      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
-    } else {
-      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
-    }
-  }
-};
-
-/// Linux gives tile registers to programs that ask (Documentation/arch/x86/xstate.rst).
-bool may_use_tiles() {
-  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
-  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
 }
 
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
@@ -78,7 +41,7 @@ std::int64_t multiply_registers(std::int64_t rounds) {
     state = state * 1664525u + 1013904223u;
     code = static_cast<std::uint8_t>(state >> 24);
   }
-  const AmxScope<HardwareTiles> scope(kAmxInputs);
+  const TileScope<HardwareTiles> scope(amx_config(kAmxInputs));
   HardwareTiles::load<4>(codes, kAmxInputs);
   HardwareTiles::load<6>(codes, kAmxInputs);
   HardwareTiles::zero<0>();

@@ -12,10 +12,10 @@
 #include "core/error.h"
 #include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/amx_kernel.h"
-#include "ops/cpu/packed/emulated_tiles.h"
 #include "ops/cpu/packed/plain_lanes.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cpu/packed/test_schemes.h"
+#include "ops/cpu/tiles/emulated_tiles.h"
 
 // Walks every variant that this machine runs over schemes and shapes; a variant of another machine
 // is skipped with the reason. The loops of amxint8 also run on emulated tiles.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/cpu/inlining.h"
 #include "ops/cpu/packed/tile_layout.h"
 
 /// How kernels get unsigned weight bytes out of lines. Included by the files of one instruction set
@@ -19,11 +20,6 @@ namespace {
 
 constexpr int kPairsPerUnit = static_cast<int>(kUnit / kQuad / 2);
 constexpr std::int64_t kPrefetchBytes = 3072;  // ahead of the code stream: about 150 ns at 20 GB/s
-
-#define NIBBLE_INLINE inline __attribute__((always_inline))
-#define NIBBLE_INLINE_LAMBDA __attribute__((always_inline))
-#define NIBBLE_NOINLINE \
-  __attribute__((noinline))  // one set of registers and one stack frame for each kernel
 
 /// Where the parts of vector v of a block begin.
 struct VectorPlace {

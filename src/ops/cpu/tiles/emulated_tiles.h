@@ -4,11 +4,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "ops/cpu/packed/amx_kernel.h"
+#include "ops/cpu/tiles/tile_config.h"
 
-/// AMX tile registers in plain C++, for the tests of amx_kernel.h on machines without them. Where
-/// the CPU would raise #UD (Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TDPBSSD),
-/// this throws std::logic_error.
+/// AMX tile registers in plain C++, for the tests of kernels on machines without them: what
+/// Software Developer's Manual, volume 2, says of LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS. Where
+/// the CPU would raise #UD, this throws std::logic_error. It may be compiled for one instruction
+/// set.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -16,9 +17,9 @@ class EmulatedTiles {
  public:
   static bool is_configured() { return state().configured; }
 
-  static void configure(const AmxConfig& config) {
+  static void configure(const TileConfig& config) {
     check(config.palette == 1 && config.start_row == 0, "palette");
-    std::uint8_t bytes[sizeof(AmxConfig)];
+    std::uint8_t bytes[sizeof(TileConfig)];
     std::memcpy(bytes, &config, sizeof(bytes));
     State& s = state();
     s = {};
@@ -56,10 +57,7 @@ class EmulatedTiles {
   template <int C, int A, int B, bool Signed>
   static void multiply() {
     static_assert(C != A && C != B && A != B);
-    State& s = configured();
-    check(s.rows[C] == s.rows[A] && s.row_bytes[C] == s.row_bytes[B] &&
-              s.row_bytes[A] == 4 * s.rows[B],
-          "shapes of a product");
+    State& s = product_of(C, A, B);
     for (int m = 0; m < s.rows[C]; ++m) {
       std::int32_t sums[kRowBytes / 4];
       std::memcpy(sums, s.data[C][m], sizeof(sums));
@@ -69,6 +67,28 @@ class EmulatedTiles {
           const std::uint8_t b = s.data[B][k][byte];
           sums[byte / 4] += a * (Signed ? static_cast<std::int8_t>(b) : b);
         }
+      }
+      std::memcpy(s.data[C][m], sums, sizeof(sums));
+    }
+  }
+  /// Sums round to nearest even; what is subnormal counts as 0, wherever it comes up.
+  template <int C, int A, int B>
+  static void multiply_bf16() {
+    static_assert(C != A && C != B && A != B);
+    State& s = product_of(C, A, B);
+    for (int m = 0; m < s.rows[C]; ++m) {
+      float sums[kRowBytes / 4];
+      std::memcpy(sums, s.data[C][m], sizeof(sums));
+      for (int n = 0; n < s.row_bytes[C] / 4; ++n) {
+        float of_parity[2] = {};
+        for (int k = 0; k < s.rows[B]; ++k) {
+          for (int i = 0; i < 2; ++i) {
+            const float a = bf16_at(&s.data[A][m][4 * k + 2 * i]);
+            const float b = bf16_at(&s.data[B][k][4 * n + 2 * i]);
+            of_parity[i] = flushed(__builtin_fmaf(a, b, of_parity[i]));
+          }
+        }
+        sums[n] = flushed(flushed(sums[n]) + flushed(of_parity[0] + of_parity[1]));
       }
       std::memcpy(s.data[C][m], sums, sizeof(sums));
     }
@@ -92,6 +112,19 @@ class EmulatedTiles {
   static State& configured() {
     check(state().configured, "tiles without a configuration");
     return state();
+  }
+  static State& product_of(int c, int a, int b) {
+    State& s = configured();
+    check(s.rows[c] == s.rows[a] && s.row_bytes[c] == s.row_bytes[b] &&
+              s.row_bytes[a] == 4 * s.rows[b],
+          "shapes of a product");
+    return s;
+  }
+  static float flushed(float x) {
+    return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x;
+  }
+  static float bf16_at(const std::uint8_t* p) {
+    return flushed(__builtin_bit_cast(float, static_cast<std::uint32_t>(p[0] | p[1] << 8) << 16));
   }
   static void check(bool holds, const char* what) {
     if (!holds) {
