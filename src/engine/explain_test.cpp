@@ -20,6 +20,14 @@ using ops::ActivationPrecision;
 
 const std::string kDemo = NIBBLE_SOURCE_DIR "/models/demo";
 
+/// What multiplies weights in 16 bits here.
+std::string dense_kernel() {
+  ops::cpu::LayerProblem problem;
+  problem.linear.scheme = formats::parse_scheme("bf16");
+  problem.named = ops::cpu::named_variant();
+  return ops::choose_kernel(ops::cpu::linear_kernels(), problem).name;
+}
+
 class ExplainKernels : public ::testing::Test {
  protected:
   Explanation explain(const ExplainOptions& options) const {
@@ -58,7 +66,7 @@ TEST_F(ExplainKernels, EqualLayersStandTogether) {
     ASSERT_EQ(layer.runs.size(), 3u);
     EXPECT_EQ(layer.runs[2].tokens, 512);
     for (const ExplainedRun& run : layer.runs) {
-      EXPECT_EQ(run.kernel, "dense");
+      EXPECT_EQ(run.kernel, dense_kernel());
       EXPECT_FALSE(run.schedule.empty());
       EXPECT_FALSE(run.time);
       EXPECT_EQ(run.passed.size(), ops::cpu::linear_kernels().size() - 1);  // all others
@@ -91,7 +99,7 @@ TEST_F(ExplainKernels, CompressedLayersTakeTheKernelOfTheirActivations) {
   compress();
   const std::string fastest = std::string("packed-") + ops::cpu::active_variant().name;
   EXPECT_EQ(explain({}).layers[0].runs[0].kernel, fastest);
-  EXPECT_EQ(explain({}).layers[4].runs[0].kernel, "dense");
+  EXPECT_EQ(explain({}).layers[4].runs[0].kernel, dense_kernel());
   cpu_.activations = ActivationPrecision::kFloat;
   EXPECT_EQ(explain({}).layers[0].runs[0].kernel, "decoded");
 }
@@ -194,7 +202,7 @@ TEST_F(ExplainKernels, JsonSaysAll) {
   EXPECT_EQ(layer["n"], 256);
   const core::Json& run = layer["runs"][0];
   EXPECT_EQ(run["tokens"], 1);
-  EXPECT_EQ(run["kernel"], "dense");
+  EXPECT_EQ(run["kernel"], dense_kernel());
   EXPECT_EQ(run["epilogue"]["work"], "residual");
   EXPECT_EQ(run["epilogue"]["by_kernel"], false);
   EXPECT_EQ(run["passed"].back()["kernel"], "decoded");

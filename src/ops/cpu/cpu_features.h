@@ -13,6 +13,7 @@ struct CpuFeatures {
   bool avx512vbmi = false;  // byte permutations of whole vectors, with all of avx512vnni
   bool amxint8 = false;  // tiles and their 8-bit products, with all of avx512vbmi; a program must
                          // still ask Linux for the registers
+  bool amxbf16 = false;  // products of BF16 in tiles, with all of amxint8
 
   // 64-bit ARM
   bool dotprod = false;  // SDOT and UDOT of vectors (FEAT_DotProd)

@@ -39,7 +39,7 @@ const LinearKernel& CpuOps::kernel_of(const Linear& layer, bool prepared) const 
   problem.linear.k = weight.k;
   problem.activations = activations_;
   problem.prepared = prepared;
-  problem.named = formats::is_dense(weight.scheme) ? nullptr : named_variant();
+  problem.named = named_variant();
   try {
     return choose_kernel(linear_kernels(), problem);
   } catch (const core::Error& error) {

@@ -25,6 +25,10 @@ std::vector<const CodeKernels*> architecture_code_kernels() {
   return {&code_kernels_neon()};
 }
 
+const FloatTiles* architecture_float_tiles() {
+  return nullptr;
+}
+
 /// NEON is part of every 64-bit ARM.
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {&vector_kernels_neon()};

@@ -4,6 +4,7 @@
 
 #include "ops/cpu/attention/codes/code_kernels.h"
 #include "ops/cpu/cpu_features.h"
+#include "ops/cpu/dense/float_tiles.h"
 #include "ops/cpu/packed/variants.h"
 #include "ops/cpu/sparse/sparse_kernel.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -25,6 +26,10 @@ std::vector<SparseKernel> architecture_sparse_kernels();
 /// The family's products with codes of keys and values, slowest first, whether they run here or
 /// not.
 std::vector<const CodeKernels*> architecture_code_kernels();
+
+/// The family's loops of float layers on tile registers, whether they run here or not; null: it has
+/// none.
+const FloatTiles* architecture_float_tiles();
 
 /// The family's vector kernels that run here, slowest first.
 std::vector<const VectorKernels*> architecture_vector_kernels();

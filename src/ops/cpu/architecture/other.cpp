@@ -19,6 +19,10 @@ std::vector<const CodeKernels*> architecture_code_kernels() {
   return {};
 }
 
+const FloatTiles* architecture_float_tiles() {
+  return nullptr;
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {};
 }

@@ -56,6 +56,7 @@ CpuFeatures detect_cpu_features() {
   features.avx512vbmi = features.avx512vnni && bit(extended.ecx, 1);
   features.amxint8 = features.avx512vbmi && bit(extended.edx, 24) && bit(extended.edx, 25) &&
                      (saved_state() & kTileState) == kTileState;
+  features.amxbf16 = features.amxint8 && bit(extended.edx, 22);
   return features;
 }
 
@@ -70,6 +71,10 @@ std::vector<SparseKernel> architecture_sparse_kernels() {
 
 std::vector<const CodeKernels*> architecture_code_kernels() {
   return {&code_kernels_avx2(), &code_kernels_avxvnni(), &code_kernels_avx512vnni()};
+}
+
+const FloatTiles* architecture_float_tiles() {
+  return &float_tiles_amxbf16();
 }
 
 std::vector<const VectorKernels*> architecture_vector_kernels() {

@@ -1,8 +1,12 @@
 #include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ops/cpu/dense/dense_linear.h"
+#include "ops/cpu/dense/tiled_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -27,6 +31,20 @@ Refusal whole_refusal(const LayerProblem& problem) {
     return Reason("the layer was not prepared");
   }
   return epilogue_refusal(problem.linear.epilogue);
+}
+
+/// Why tile registers do not multiply weights of the problem's type.
+Refusal tiles_refusal(const FloatTiles& tiles, const LayerProblem& problem) {
+  if (!has_float_tiles(problem.linear.scheme.code.dense)) {
+    return Reason("weights are float32");
+  }
+  if (!tiles.runs_here()) {
+    return Reason("this machine lacks {}", std::string_view(tiles.needs));
+  }
+  if (problem.named != nullptr && !problem.named->has_tile_registers) {
+    return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
+  }
+  return std::nullopt;
 }
 
 /// The weight with its zeros.
@@ -61,20 +79,38 @@ Refusal decoded_refusal(const LayerProblem& problem) {
   return epilogue_refusal(problem.linear.epilogue);
 }
 
-void run(const LinearCall& call, LinearWorkspace& workspace) {
-  const formats::PackedWeight& weight = call.parts.front().weight;
-  const Matrix& x = call.x.transformed(weight, workspace);
-  dense_linear(x.data(), x.rows(), x.columns(), weight, call.y, call.ldy, workspace.pool);
+/// y of x and a weight.
+using Multiply = std::function<void(const Matrix& x, const formats::PackedWeight& weight, float* y,
+                                    std::int64_t ldy, core::ThreadPool& pool)>;
+
+void in_float32(const Matrix& x, const formats::PackedWeight& weight, float* y, std::int64_t ldy,
+                core::ThreadPool& pool) {
+  dense_linear(x.data(), x.rows(), x.columns(), weight, y, ldy, pool);
 }
 
-void run_whole(const LinearCall& call, LinearWorkspace& workspace) {
-  const Matrix& x = call.x.values();
-  float* y = call.y;
-  for (const PreparedLayer& layer : call.layers) {
-    const auto& weight = std::get<formats::PackedWeight>(layer.form);
-    dense_linear(x.data(), x.rows(), x.columns(), weight, y, call.ldy, workspace.pool);
-    y += weight.n;
-  }
+Multiply in_tiles(const FloatTiles& tiles) {
+  return [&tiles](const Matrix& x, const formats::PackedWeight& weight, float* y, std::int64_t ldy,
+                  core::ThreadPool& pool) {
+    tiled_linear(tiles, x.data(), x.rows(), x.columns(), weight, y, ldy, pool);
+  };
+}
+
+auto run_stored(Multiply multiply) {
+  return [multiply = std::move(multiply)](const LinearCall& call, LinearWorkspace& workspace) {
+    const formats::PackedWeight& weight = call.parts.front().weight;
+    multiply(call.x.transformed(weight, workspace), weight, call.y, call.ldy, workspace.pool);
+  };
+}
+
+auto run_whole(Multiply multiply) {
+  return [multiply = std::move(multiply)](const LinearCall& call, LinearWorkspace& workspace) {
+    float* y = call.y;
+    for (const PreparedLayer& layer : call.layers) {
+      const auto& weight = std::get<formats::PackedWeight>(layer.form);
+      multiply(call.x.values(), weight, y, call.ldy, workspace.pool);
+      y += weight.n;
+    }
+  };
 }
 
 std::string schedule(const LayerProblem& problem) {
@@ -82,18 +118,50 @@ std::string schedule(const LayerProblem& problem) {
                                            : "brings tokens and panels of weights into tiles";
 }
 
+std::string tiles_schedule(const LayerProblem& problem) {
+  return problem.linear.scheme.code.dense == core::DType::kF16
+             ? "5 products of BF16 digits in tile registers"
+             : "3 products of BF16 digits in tile registers";
+}
+
+/// A kernel of the weights that `refusal` takes, in tile registers.
+LinearKernel tiles_kernel(const char* name, const FloatTiles& tiles,
+                          Refusal (*refusal)(const LayerProblem&)) {
+  LinearKernel kernel;
+  kernel.name = std::string(name) + '-' + tiles.name;
+  kernel.refusal = [&tiles, refusal](const LayerProblem& problem) {
+    const Refusal refused = refusal(problem);
+    return refused ? refused : tiles_refusal(tiles, problem);
+  };
+  kernel.schedule = tiles_schedule;
+  return kernel;
+}
+
 }  // namespace
 
 LinearKernel dense_kernel() {
-  return {"dense", dense_refusal, nullptr, schedule, run};
+  return {"dense", dense_refusal, nullptr, schedule, run_stored(in_float32)};
+}
+
+LinearKernel dense_kernel(const FloatTiles& tiles) {
+  LinearKernel kernel = tiles_kernel("dense", tiles, dense_refusal);
+  kernel.run = run_stored(in_tiles(tiles));
+  return kernel;
 }
 
 LinearKernel whole_kernel() {
-  return {"dense-whole", whole_refusal, prepare_whole, schedule, run_whole};
+  return {"dense-whole", whole_refusal, prepare_whole, schedule, run_whole(in_float32)};
+}
+
+LinearKernel whole_kernel(const FloatTiles& tiles) {
+  LinearKernel kernel = tiles_kernel("dense-whole", tiles, whole_refusal);
+  kernel.prepare = prepare_whole;
+  kernel.run = run_whole(in_tiles(tiles));
+  return kernel;
 }
 
 LinearKernel decoded_kernel() {
-  return {"decoded", decoded_refusal, nullptr, schedule, run};
+  return {"decoded", decoded_refusal, nullptr, schedule, run_stored(in_float32)};
 }
 
 }  // namespace nibble::ops::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/fp8/fp8_linear.h"
 #include "ops/cpu/sparse/floats/float_rows.h"
 #include "ops/cpu/sparse/sparse_linear.h"
@@ -43,6 +44,10 @@ std::span<const LinearKernel> linear_kernels() {
     all.push_back(fp8_kernel());
     all.push_back(trellis_kernel());
     all.push_back(float_rows_kernel());
+    if (const FloatTiles* const tiles = architecture_float_tiles(); tiles != nullptr) {
+      all.push_back(dense_kernel(*tiles));
+      all.push_back(whole_kernel(*tiles));
+    }
     all.push_back(dense_kernel());
     all.push_back(whole_kernel());
     all.push_back(decoded_kernel());

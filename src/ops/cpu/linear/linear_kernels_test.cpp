@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/test_problems.h"
@@ -36,6 +37,15 @@ std::string fastest_sparse() {
                                    : "sparse-scalar";
 }
 
+/// Of weights in 16 bits.
+std::string fastest_dense() {
+  const FloatTiles* const tiles = architecture_float_tiles();
+  return tiles != nullptr && tiles->runs_here() ? std::string("dense-") + tiles->name : "dense";
+}
+std::string fastest_whole() {
+  return "dense-whole" + fastest_dense().substr(std::string("dense").size());
+}
+
 TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
   const std::string fastest = std::string("packed-") + choose_variant(nullptr).name;
   struct Rule {
@@ -43,8 +53,9 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
     ActivationPrecision activations;
     std::string kernel;
   };
-  for (const Rule& rule : {Rule{"f16", kInt8, "dense"},
-                           {"bf16", kFloat, "dense"},
+  for (const Rule& rule : {Rule{"f16", kInt8, fastest_dense()},
+                           {"bf16", kFloat, fastest_dense()},
+                           {"f32", kFloat, "dense"},
                            {"int4-sym-g128", kInt8, fastest},
                            {"int4-sym-g128", kInt16, fastest},
                            {"int4-sym-g128", kFloat, "decoded"},
@@ -67,8 +78,8 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"f16-g16-bsr", kInt8, "sparse-f16"},
                            {"f16-g8-bsr", kInt16, "sparse-f16"},
                            {"f16-g64-bsr", kFloat, "sparse-f16"},
-                           {"f16-2of4", kInt8, "dense-whole"},
-                           {"bf16-2of4", kFloat, "dense-whole"},
+                           {"f16-2of4", kInt8, fastest_whole()},
+                           {"bf16-2of4", kFloat, fastest_whole()},
                            {"mxfp4", kInt8, fastest}}) {
     for (const std::int64_t m : {1, 13, 512}) {
       LayerProblem wanted = problem(rule.scheme, rule.activations);
@@ -86,6 +97,25 @@ TEST(CpuLinearKernels, OfAVariantAreTakenWhereItIsNamed) {
       EXPECT_EQ(kernel_of(wanted), std::string("packed-") + variant.name);
     } else {
       EXPECT_THROW(kernel_of(wanted), core::Error) << variant.name;
+    }
+  }
+}
+
+// Who names a variant without tile registers does not get them for floats either.
+TEST(CpuLinearKernels, OfFloatsTakeTileRegistersOnlyWhereTheNamedVariantDoes) {
+  for (const char* scheme : {"bf16", "f16", "f16-2of4"}) {
+    LayerProblem wanted = problem(scheme, kFloat);
+    const std::string fastest = kernel_of(wanted);
+    for (const Variant& variant : variants()) {
+      if (variant.runs_here()) {
+        wanted.named = &variant;
+        const std::string kernel = kernel_of(wanted);
+        if (variant.has_tile_registers) {
+          EXPECT_EQ(kernel, fastest);
+        } else {
+          EXPECT_EQ(kernel, std::string(scheme) == "f16-2of4" ? "dense-whole" : "dense");
+        }
+      }
     }
   }
 }
@@ -141,10 +171,14 @@ TEST(CpuLinearKernels, SchedulesSayWhereTileRegistersTakeOver) {
 TEST(CpuLinearKernels, SayWhyTheyRefuse) {
   LayerProblem wanted = problem("f16", kInt8);
   for (const KernelAnswer& answer : answers_of(linear_kernels(), wanted)) {
-    EXPECT_EQ(answer.refusal ? answer.refusal->text() : "", answer.kernel == "dense" ? ""
-                                                            : answer.kernel == "decoded"
-                                                                ? "weights are dense"
-                                                                : "weights are dense");
+    const std::string text = answer.refusal ? answer.refusal->text() : "";
+    if (answer.kernel == "dense" || answer.kernel == fastest_dense()) {
+      EXPECT_EQ(text, "");
+    } else if (answer.kernel.starts_with("dense-amx")) {
+      EXPECT_TRUE(text.starts_with("this machine lacks AMX-BF16")) << text;
+    } else {
+      EXPECT_EQ(text, "weights are dense");
+    }
   }
   wanted = problem("int4-sym-g128", kInt8);
   wanted.named = &variants().front();

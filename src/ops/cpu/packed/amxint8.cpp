@@ -68,6 +68,7 @@ Variant amxint8_variant() {
   variant.multiply_registers = multiply_registers;
   variant.direct_rows = direct_rows;
   variant.block_tokens = amx_block_tokens;
+  variant.has_tile_registers = true;
   return variant;
 }
 

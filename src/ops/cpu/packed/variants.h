@@ -49,6 +49,8 @@ struct Variant {
   /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
+  /// Whether it multiplies in tile registers: layers of floats may then, too (dense/float_tiles.h).
+  bool has_tile_registers = false;
 };
 
 Variant scalar_variant();

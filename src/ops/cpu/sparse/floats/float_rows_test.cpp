@@ -245,6 +245,11 @@ TEST(FloatRows, ReadOnlyWhatIsKept) {
 
 class FloatRowLayers : public ::testing::Test {
  protected:
+  /// The weight in float32: no other kernel multiplies such ones than dense_linear().
+  static formats::PackedWeight widened(const formats::PackedWeight& dense) {
+    return formats::dense_weight(
+        core::from_float32(core::to_float32(dense.dense), {dense.n, dense.k}, core::DType::kF32));
+  }
   // Two layers side by side, and one of another scheme.
   static std::vector<float> run_layers(ActivationPrecision activations, bool grouped,
                                        std::int64_t m) {
@@ -252,8 +257,8 @@ class FloatRowLayers : public ::testing::Test {
     const Weights second = random_rows({8, 6}, 16, 2, 0.7);
     LinearSet set;
     set.id = 0;
-    set.parts.push_back({"a", grouped ? first.rows : first.dense, {}});
-    set.parts.push_back({"b", grouped ? second.rows : second.dense, {}});
+    set.parts.push_back({"a", grouped ? first.rows : widened(first.dense), {}});
+    set.parts.push_back({"b", grouped ? second.rows : widened(second.dense), {}});
     set.parts.push_back({"c", random_rows({5, 6}, 16, 3).dense, {}});
     CpuOps ops({2, activations});
     ops.prepare(set);
