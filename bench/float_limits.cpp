@@ -11,6 +11,7 @@
 #endif
 
 #include "measure.h"
+#include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/page_buffer.h"
 
@@ -22,6 +23,7 @@ constexpr int kChains = 12;  // latency 4, two each cycle
 constexpr std::int64_t kRounds = 1'000'000;
 constexpr std::int64_t kCachedBytes = 512 << 10;
 constexpr std::int64_t kPasses = 200;
+constexpr std::int64_t kTileRounds = 200'000;
 
 // Each function returns the number of multiply-adds, or reads all bytes once.
 struct Loops {
@@ -126,6 +128,14 @@ double best_rate(core::ThreadPool& pool, Body body) {
   return best;
 }
 
+// The tile registers that layers of floats take; null: none.
+const ops::cpu::FloatTiles* tiles_in_use() {
+  const ops::cpu::FloatTiles* const tiles = ops::cpu::architecture_float_tiles();
+  const ops::cpu::Variant* const named = ops::cpu::named_variant();
+  const bool wanted = named == nullptr || named->has_tile_registers;
+  return tiles != nullptr && wanted && tiles->runs_here() ? tiles : nullptr;
+}
+
 }  // namespace
 
 FloatLimits measure_float_limits(core::ThreadPool& pool) {
@@ -140,6 +150,10 @@ FloatLimits measure_float_limits(core::ThreadPool& pool) {
     }
     return kPasses * kCachedBytes;
   });
+  if (const ops::cpu::FloatTiles* const tiles = tiles_in_use(); tiles != nullptr) {
+    limits.tile_multiply_adds_per_second =
+        best_rate(pool, [&](int) { return tiles->multiply_registers(kTileRounds); });
+  }
   return limits;
 }
 

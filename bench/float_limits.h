@@ -9,6 +9,8 @@ namespace nibble::bench {
 struct FloatLimits {
   double multiply_adds_per_second = 0;      // float32, fused, from registers
   double cached_read_bytes_per_second = 0;  // of 512 KiB for each thread, which lie in its L2 cache
+  /// Of BF16 numbers, in tile registers; 0 where layers of floats do not take them.
+  double tile_multiply_adds_per_second = 0;
 };
 
 /// Takes some tenths of a second.

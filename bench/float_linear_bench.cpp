@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "measure.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dense/dense_linear.h"
+#include "ops/cpu/dense/tiled_linear.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/vector/vector_kernels.h"
 #include "options.h"
@@ -30,7 +32,11 @@
 // fill 96 MiB, or --cold: for weights that come from memory, that must be more than the last-level
 // cache has. The limit of a row is the time of its stored bytes at the measured bandwidth, or of
 // the multiply-adds of what is stored at the measured rate, whichever is longer; "times" is how
-// many times as fast as the first scheme it is.
+// many times as fast as the first scheme it is. Where layers of floats take tile registers, the
+// limit of bf16 is that of 3 products of BF16, of f16 that of 5; bf16/float32 and f16/float32 are
+// the same weights without tile registers:
+//
+//   float_linear_bench --schemes bf16/float32,bf16,f16/float32,f16 --tokens 1,4,16,64,256,1024
 namespace {
 
 using namespace nibble;
@@ -86,14 +92,19 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
   return formats::round_to_nearest(values, n, k, scheme);
 }
 
+constexpr std::string_view kInFloat32 = "/float32";
+
 /// Copies of one layer in one scheme, as the engine prepares them.
 class Copies {
  public:
-  Copies(CpuOps& ops, const std::string& scheme, const Layer& layer, const Options& options,
+  Copies(CpuOps& ops, const std::string& name, const Layer& layer, const Options& options,
          int first_id)
-      : ops_(ops), name_(scheme) {
+      : ops_(ops), name_(name), in_float32_(name.ends_with(kInFloat32)) {
+    const std::string scheme = in_float32_ ? name.substr(0, name.size() - kInFloat32.size()) : name;
     const formats::PackedWeight weight =
         random_weight(formats::parse_scheme(scheme), layer.n, layer.k, options.kept);
+    core::require(!in_float32_ || formats::is_dense(weight.scheme), core::ErrorKind::kUsage,
+                  "{}: only dense weights are multiplied without their kernel", name);
     bytes_ = formats::stored_bytes(weight);
     const std::int64_t count = options.cold_bytes / bytes_ + 1;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -114,13 +125,21 @@ class Copies {
 
   const std::string& name() const { return name_; }
   std::int64_t bytes() const { return bytes_; }
+  /// Products of BF16 for each weight; 0: it does not take tile registers.
+  double tile_products() const {
+    const formats::Scheme& scheme = sets_.front().parts.front().weight.scheme;
+    if (in_float32_ || !formats::is_dense(scheme) || !has_float_tiles(scheme.code.dense)) {
+      return 0;
+    }
+    return scheme.code.dense == core::DType::kF16 ? 5 : 3;
+  }
   int next_id() const { return sets_.back().id + 1; }
 
   /// Seconds of one call.
   double run(CpuOps::Input& x, std::vector<float>* result = nullptr) {
     const double start = bench::now();
     for (const LinearSet& set : sets_) {
-      const Matrix y = ops_.linear(x, set);
+      const Matrix y = multiply(x, set);
       if (result != nullptr) {
         result->assign(y.values().begin(), y.values().end());
         return 0;
@@ -160,8 +179,20 @@ class Copies {
     return copy;
   }
 
+  Matrix multiply(CpuOps::Input& x, const LinearSet& set) {
+    if (!in_float32_) {
+      return ops_.linear(x, set);
+    }
+    const formats::PackedWeight& weight = set.parts.front().weight;
+    const Matrix& in = x.values();
+    Matrix y = ops_.matrix(in.rows(), weight.n);
+    dense_linear(in.data(), in.rows(), in.columns(), weight, y.data(), weight.n, ops_.pool());
+    return y;
+  }
+
   CpuOps& ops_;
   std::string name_;
+  bool in_float32_;
   std::vector<LinearSet> sets_;
   std::int64_t bytes_ = 0;
 };
@@ -189,8 +220,11 @@ bool run_tokens(CpuOps& ops, const Layer& layer, std::int64_t m, const Options& 
     const double middle = bench::median(seconds[i]);
     const auto bytes = static_cast<double>(all[i]->bytes());
     const double products = bytes / 2 * static_cast<double>(m);
-    const double limit = std::max(bytes / limits.read_bytes_per_second,
-                                  products / float_limits.multiply_adds_per_second);
+    const double tile_rate = float_limits.tile_multiply_adds_per_second;
+    const double tile_products = tile_rate > 0 ? all[i]->tile_products() : 0;
+    const double arithmetic = tile_products > 0 ? tile_products * products / tile_rate
+                                                : products / float_limits.multiply_adds_per_second;
+    const double limit = std::max(bytes / limits.read_bytes_per_second, arithmetic);
     const double error = all[i]->error(x);
     std::printf("%-14s %-8s m=%-4lld %10.1f us %7.2f GB/s %6.1f %% of the limit %6.2f times  %s\n",
                 all[i]->name().c_str(), layer.name, static_cast<long long>(m), middle * 1e6,
@@ -236,6 +270,10 @@ void run(const Options& options) {
   std::printf("%s vectors, %d threads: memory %.1f GB/s, float32 %.1f G multiply-adds/s\n",
               vector_kernels().isa, ops.pool().size(), limits.read_bytes_per_second * 1e-9,
               float_limits.multiply_adds_per_second * 1e-9);
+  if (float_limits.tile_multiply_adds_per_second > 0) {
+    std::printf("tile registers: %.1f G multiply-adds/s of BF16\n",
+                float_limits.tile_multiply_adds_per_second * 1e-9);
+  }
   bool right = true;
   for (const Layer& layer : kLayers) {
     if (std::find(options.shapes.begin(), options.shapes.end(), layer.name) ==
