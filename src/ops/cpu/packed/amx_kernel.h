@@ -35,7 +35,7 @@ namespace {
 constexpr std::int64_t kAmxBlockBytes = 1280 << 10;  // of the codes of a block of tokens, about
 static_assert(kAmxTokens == kTokenRows);
 
-/// C += A B for T x V tiles and one step of inputs; after(i) follows the i-th product.
+/// C += A B for T x V tiles and one step of inputs; after() follows each product.
 template <class Tiles, int V, int T, bool Signed, class After>
 NIBBLE_INLINE void multiply_step(const std::uint8_t* quads, const std::int8_t* a,
                                  std::int64_t stride, After after) {
@@ -45,20 +45,20 @@ NIBBLE_INLINE void multiply_step(const std::uint8_t* quads, const std::int8_t* a
   Tiles::template load<kAmxFirstB>(quads, kPanelStride);
   Tiles::template load<kAmxFirstA>(a, stride);
   Tiles::template multiply<0, kAmxFirstA, kAmxFirstB, Signed>();
-  after(0);
+  after();
   if constexpr (V == 2) {
     Tiles::template load<kRight>(quads + kLineBytes, kPanelStride);
     Tiles::template multiply<1, kAmxFirstA, kRight, Signed>();
-    after(1);
+    after();
   }
   if constexpr (T == 2) {
     Tiles::template load<kSecond>(a + kAmxTokens * stride, stride);
     Tiles::template multiply<2, kSecond, kAmxFirstB, Signed>();
-    after(V);
+    after();
   }
   if constexpr (V == 2 && T == 2) {
     Tiles::template multiply<3, kSecond, kRight, Signed>();
-    after(3);
+    after();
   }
 }
 
@@ -121,17 +121,16 @@ NIBBLE_INLINE void multiply_inputs(AmxStep& at, std::int64_t inputs, std::int64_
   if constexpr (Spread != 0) {
 #pragma GCC unroll 2
     for (int s = 0; s < Spread; ++s, at.quads += lines, at.codes += step) {
-      const auto after = [&](int product) NIBBLE_INLINE_LAMBDA {
-        work.template add<kTokens>((s * V * T + product) * kTokens);
-      };
-      multiply_step<Tiles, V, T, Signed>(at.quads, at.codes, at.stride, after);
+      multiply_step<Tiles, V, T, Signed>(at.quads, at.codes, at.stride, [&]() NIBBLE_INLINE_LAMBDA {
+        work.template add<kTokens>();
+      });
     }
   }
   for (std::int64_t input = Spread * step; input < inputs;
        input += step, at.quads += lines, at.codes += step) {
-    multiply_step<Tiles, V, T, Signed>(at.quads, at.codes, at.stride, [](int) {});
+    multiply_step<Tiles, V, T, Signed>(at.quads, at.codes, at.stride, [] {});
   }
-  work.finish(Spread * V * T * kTokens);
+  work.finish();
 }
 
 /// `inputs` inputs of the rows from `input` on, whose weights are in the panel: groups of them.

@@ -34,7 +34,14 @@ NIBBLE_NOINLINE void unpack_units(const TiledWeight& w, std::int64_t tile, std::
   for (int v = 0; v < V; ++v) {
     zero[0][v] = zero[1][v] = Isa::broadcast_byte(w.zero);
   }
+  const std::int64_t row_bytes = w.groups * w.group_bytes();
   for (std::int64_t unit = first; unit < first + units; ++unit) {
+    // Behind the end of a row come the next V tiles.
+    const std::int64_t ahead = unit * Bytes::kUnitBytes + kPrefetchBytes;
+    const std::int64_t skipped = ahead < row_bytes ? 0 : (V - 1) * w.tile_bytes;
+    for (int v = 0; v < V; ++v) {
+      prefetch_unit<Bytes::kUnitBytes>(block.at[v].codes + skipped, unit, kPrefetchBytes);
+    }
     if (Signed && w.zeros_offset != 0) {
       const std::int64_t group = unit * kUnit / w.group_inputs;
       for (int v = 0; v < V; ++v) {
@@ -79,7 +86,6 @@ class AmxPanels {
     row_units_ = row / kUnit;
     panel_units_ = inputs_ / kUnit;
     share_ = (panel_units_ + shares - 1) / shares;
-    unit_bytes_ = w.two_of_four ? kept_unit_bytes(w.bits) : kUnit * kTileRows * w.bits / 8;
   }
 
   /// Inputs of each panel but a row's last one.
@@ -118,30 +124,9 @@ class AmxPanels {
       return;
     }
     const std::int64_t first = next_.unit + next_.decoded;
-    prefetch(first, units);
     unpack_(w_, next_.tile, first, units,
             panels_[turn_] + next_.decoded * kUnitQuads * V * kLineBytes);
     next_.decoded += units;
-  }
-
-  /// The units that lie kPrefetchBytes behind these in the order in which they will be decoded.
-  void prefetch(std::int64_t first, std::int64_t units) const {
-    std::int64_t tile = next_.tile;
-    std::int64_t unit = first + kPrefetchBytes / unit_bytes_;
-    if (unit >= row_units_) {
-      tile += V;
-      unit -= row_units_;
-    }
-    if (tile >= end_ || unit >= row_units_) {
-      return;
-    }
-    for (int v = 0; v < V; ++v) {
-      const std::uint8_t* codes =
-          w_.tiles + (tile + v) * w_.tile_bytes + w_.codes_offset + unit * unit_bytes_;
-      for (std::int64_t byte = 0; byte < units * unit_bytes_; byte += kLineBytes) {
-        __builtin_prefetch(codes + byte);
-      }
-    }
   }
 
   const TiledWeight& w_;
@@ -151,7 +136,6 @@ class AmxPanels {
   std::int64_t row_units_ = 0;
   std::int64_t panel_units_ = 0;
   std::int64_t share_ = 0;
-  std::int64_t unit_bytes_ = 0;
   Next next_;
   int turn_ = 0;
   alignas(64) std::uint8_t panels_[2][kAmxPanelInputs * V * kTileRows];

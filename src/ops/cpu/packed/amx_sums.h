@@ -91,76 +91,93 @@ class GroupSums {
     waiting_ = {&blocks_[turn_], tile_, token, tokens, group};
   }
 
-  /// The work on what waits, in parts: its scales stay in registers.
+  /// The work on what waits, in parts. What it needs for each token stays in registers: no store of
+  /// a tile can change it.
   class Work {
    public:
-    explicit Work(GroupSums& sums) : all_(sums), waiting_(sums.waiting_) {
-      if constexpr (!InBlocks) {
-        if (waiting_.tokens == 0) {
-          return;
-        }
-        for (int v = 0; v < V; ++v) {
-          const VectorPlace& at = waiting_.block->at[v];
-          const std::int64_t group = waiting_.group * kTileRows;
-          scale_[v] = Isa::load_scales(at.scales + group);
-          if constexpr (!Signed) {
-            zero_[v] = at.zeros == nullptr ? Isa::negative_zero(all_.w_.zero)
-                                           : Isa::negative_zeros(at.zeros + group);
-          }
+    explicit Work(GroupSums& all)
+        : all_(all),
+          left_(all.waiting_.tokens),
+          groups_(all.x_.groups),
+          sums_(all.sums_),
+          totals_(all.totals_ + (all.waiting_.token - all.first_) * kRow) {
+      const AmxWaiting<Isa, V>& waiting = all.waiting_;
+      if (left_ == 0) {
+        return;
+      }
+      a_scales_ = all.x_.scales + waiting.token * groups_ + waiting.group;
+      a_sums_ = all.x_.sums + waiting.token * groups_ + waiting.group;
+      for (int v = 0; v < V && !InBlocks; ++v) {
+        const VectorPlace& at = waiting.block->at[v];
+        const std::int64_t group = waiting.group * kTileRows;
+        scale_[v] = Isa::load_scales(at.scales + group);
+        if constexpr (!Signed) {
+          zero_[v] = at.zeros == nullptr ? Isa::negative_zero(all.w_.zero)
+                                         : Isa::negative_zeros(at.zeros + group);
         }
       }
     }
 
-    /// Tokens [from, from + Count), as far as they exist.
+    /// The next Count tokens, as far as they exist.
     template <std::int64_t Count>
-    NIBBLE_INLINE void add(std::int64_t from) {
+    NIBBLE_INLINE void add() {
       if constexpr (InBlocks) {
-        all_.add_block_tokens(from, from + Count);
-      } else if (from + Count <= waiting_.tokens) {
+        left_ -= all_.add_block_tokens(left_, Count);
+      } else if (left_ >= Count) {
 #pragma GCC unroll 16
-        for (std::int64_t i = from; i < from + Count; ++i) {
-          add_token(i);
+        for (std::int64_t i = 0; i < Count; ++i) {
+          add_token();
         }
+        left_ -= Count;
       } else {
-        for (std::int64_t i = from; i < waiting_.tokens; ++i) {
-          add_token(i);
-        }
+        add_all();
       }
     }
 
-    /// All tokens from `from` on; and the row is written where this was its last group.
-    NIBBLE_INLINE void finish(std::int64_t from) {
-      if constexpr (InBlocks) {
-        all_.add_block_tokens(from, waiting_.tokens);
-      } else {
-        for (std::int64_t i = from; i < waiting_.tokens; ++i) {
-          add_token(i);
-        }
-      }
-      if (waiting_.tokens != 0 && waiting_.group == all_.w_.groups - 1) {
+    /// All others; and rows are written whose last group this was.
+    NIBBLE_INLINE void finish() {
+      add_all();
+      if (all_.waiting_.tokens != 0 && all_.waiting_.group == all_.w_.groups - 1) {
         all_.write();
       }
     }
 
    private:
-    NIBBLE_INLINE void add_token(std::int64_t i) {
-      const std::int64_t at = (waiting_.token + i) * all_.x_.groups + waiting_.group;
-      float* totals = all_.totals_ + (waiting_.token - all_.first_ + i) * kRow;
-      const Float a_scale = Isa::broadcast(all_.x_.scales[at]);
-#pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
-        Int sum = Isa::load(all_.sums_ + i * kRow + v * kTileRows);
-        if constexpr (!Signed) {
-          sum = Isa::add(sum, Isa::multiply_zero(zero_[v], Isa::broadcast(all_.x_.sums[at])));
+    NIBBLE_INLINE void add_all() {
+      if constexpr (InBlocks) {
+        left_ -= all_.add_block_tokens(left_, left_);
+      } else {
+        for (; left_ > 0; --left_) {
+          add_token();
         }
-        Isa::store(totals + v * kTileRows,
-                   Isa::fma(Isa::to_float(sum), Isa::mul(scale_[v], a_scale),
-                            Isa::load_floats(totals + v * kTileRows)));
       }
     }
 
+    NIBBLE_INLINE void add_token() {
+      const Float a_scale = Isa::broadcast(*a_scales_);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        Int sum = Isa::load(sums_ + v * kTileRows);
+        if constexpr (!Signed) {
+          sum = Isa::add(sum, Isa::multiply_zero(zero_[v], Isa::broadcast(*a_sums_)));
+        }
+        float* total = totals_ + v * kTileRows;
+        Isa::store(total, Isa::fma(Isa::to_float(sum), Isa::mul(scale_[v], a_scale),
+                                   Isa::load_floats(total)));
+      }
+      a_scales_ += groups_;
+      a_sums_ += groups_;
+      sums_ += kRow;
+      totals_ += kRow;
+    }
+
     GroupSums& all_;
-    AmxWaiting<Isa, V> waiting_;
+    std::int64_t left_;  // tokens
+    std::int64_t groups_;
+    const float* a_scales_ = nullptr;
+    const std::int32_t* a_sums_ = nullptr;
+    const std::int32_t* sums_;
+    float* totals_;
     Float scale_[V] = {};
     Int zero_[V] = {};
   };
@@ -169,13 +186,15 @@ class GroupSums {
     return Work(*this);
   }
   void finish() {
-    work().finish(0);
+    work().finish();
   }
 
  private:
-  NIBBLE_NOINLINE void add_block_tokens(std::int64_t from, std::int64_t to) {
-    to = to < waiting_.tokens ? to : waiting_.tokens;
-    for (std::int64_t i = from; i < to; ++i) {
+  /// The next of the `left` last tokens that wait, at most `most`; returns how many they were.
+  NIBBLE_NOINLINE std::int64_t add_block_tokens(std::int64_t left, std::int64_t most) {
+    const std::int64_t from = waiting_.tokens - left;
+    const std::int64_t count = left < most ? left : most;
+    for (std::int64_t i = from; i < from + count; ++i) {
       const Tokens at = tokens_at(x_, waiting_.token + i, 0, w_.group_inputs);
       float* totals = totals_ + (waiting_.token - first_ + i) * kRow;
       Int sums[V][1];
@@ -192,6 +211,7 @@ class GroupSums {
         Isa::store(totals + v * kTileRows, total[v][0]);
       }
     }
+    return count;
   }
 
   /// The tokens that wait are complete; their totals begin anew.
@@ -244,7 +264,7 @@ class RowSums {
 
   struct Work {
     RowSums& all;
-    NIBBLE_INLINE void finish(std::int64_t) { all.finish(); }
+    NIBBLE_INLINE void finish() { all.finish(); }
   };
   Work work() { return {*this}; }
 

@@ -14,7 +14,7 @@ constexpr int kLanes = static_cast<int>(kOctet);
 constexpr int kSteps = 4;  // of four octets, asked for at once
 
 /// Rows [first, end).
-struct WideRows {
+struct WidenedRows {
   int first = 0;
   int end = 0;
   core::Fp16* values = nullptr;  // [end - first][k]
@@ -125,7 +125,7 @@ __device__ int share_of(const SparseView& weight, int row, int lane) {
 /// and go from there in one piece.
 __global__ void __launch_bounds__(kMostWarps * 32)
     widen_rows_kernel(const __grid_constant__ SparseView weight,
-                      const __grid_constant__ WideRows to) {
+                      const __grid_constant__ WidenedRows to) {
   extern __shared__ __align__(16) std::byte shared[];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
 
 void widen_rows(const SparseView& weight, std::int64_t first, std::int64_t count,
                 core::Fp16* values, cudaStream_t stream) {
-  WideRows rows;
+  WidenedRows rows;
   rows.first = static_cast<int>(first);
   rows.end = static_cast<int>(first + count);
   rows.values = values;
