@@ -42,7 +42,8 @@ Refusal tiles_refusal(const FloatTiles& tiles, const LayerProblem& problem) {
     return Reason("this machine lacks {}", std::string_view(tiles.needs));
   }
   if (problem.named == nullptr) {
-    return Reason("few tokens are slower so, and all must be computed alike; NIBBLE_ISA=amxint8 asks for it");
+    return Reason(
+        "few tokens are slower so, and all must be computed alike; NIBBLE_ISA=amxint8 asks for it");
   }
   if (!problem.named->has_tile_registers) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
