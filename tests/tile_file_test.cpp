@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline_for_tests.h"
@@ -14,6 +15,7 @@
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/temporary_folder_for_tests.h"
+#include "ops/cpu/packed/tile_layout.h"
 
 // Layouts that were stored against layouts that are made, and files that must be refused.
 namespace nibble::engine {
@@ -367,7 +369,7 @@ TEST_F(TileFileTest, RefusesAnotherVersionByName) {
   std::string bytes = read(path);
   bytes[8] = static_cast<char>(bytes[8] + 1);
   write(path, bytes);
-  refused(*model, "version 4");
+  refused(*model, fmt::format("version {}", ops::cpu::kTileLayoutVersion));
   write(path, "GGUF and more");
   refused(*model, "no file of nibble pack");
 }

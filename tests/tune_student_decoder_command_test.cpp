@@ -7,10 +7,12 @@ namespace {
 class TuneStudentDecoder : public Cli {
  protected:
   std::vector<std::string> call(const std::string& output,
-                                const std::vector<std::string>& more = {}) const {
+                                const std::vector<std::string>& more = {}, int samples = 12) const {
     std::vector<std::string> words = {
-        "tune",      kDemo, "-o",        output, "--stage", "qat",  "--calib",   kCalibration,
-        "--samples", "12",  "--seq-len", "64",   "--lr",    "3e-4", "--threads", "2"};
+        "tune",      kDemo,     "-o",         output,      "--stage",
+        "qat",       "--calib", kCalibration, "--samples", std::to_string(samples),
+        "--seq-len", "64",      "--lr",       "3e-4",      "--threads",
+        "2"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -24,14 +26,15 @@ class TuneStudentDecoder : public Cli {
 
 TEST_F(TuneStudentDecoder, LearnsToRunWithFourBits) {
   const std::string made = path("made");
-  const ProcessResult result = nibble(call(made, {"--recipe", "w4a4", "--epochs", "2"}));
+  // Three windows are held out: what one says changes with the last bits of the training.
+  const ProcessResult result = nibble(call(made, {"--recipe", "w4a4"}, 48));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("qat-w4a4"), std::string::npos) << result.out;
-  EXPECT_NE(result.err.find("11 texts, 6 steps of 4 texts"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("45 texts, 12 steps of 4 texts"), std::string::npos) << result.err;
   const double before = perplexity(result.err, "before training");
-  const double behind = perplexity(result.err, "epoch 2");
+  const double behind = perplexity(result.err, "epoch 1");
   EXPECT_GT(behind, 1.0) << result.err;
-  EXPECT_LT(behind, 0.95 * before) << result.err;
+  EXPECT_LT(behind, 0.8 * before) << result.err;
   EXPECT_EQ(nibble({"run", made, "-p", "A library is", "-n", "4"}).exit_code, 0);
 }
 

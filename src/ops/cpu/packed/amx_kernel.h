@@ -116,7 +116,7 @@ NIBBLE_INLINE void zero_sums() {
 template <class Tiles, int V, int T, bool Signed, int Spread, class Work>
 NIBBLE_INLINE void multiply_inputs(AmxStep& at, std::int64_t inputs, std::int64_t step, Work work) {
   // Of the work, behind each product.
-  constexpr std::int64_t kTokens = Spread == 0 ? 0 : kAmxTokens / (V * Spread);
+  constexpr std::int64_t kTokens = Spread == 0 ? 0 : kAmxTokens / (std::int64_t{V} * Spread);
   const std::int64_t lines = step / kQuad * V * kLineBytes;
   if constexpr (Spread != 0) {
 #pragma GCC unroll 2

@@ -73,10 +73,10 @@ using UnpackUnits = void (*)(const TiledWeight&, std::int64_t tile, std::int64_t
 
 /// The panels of tiles [begin, end), V at a time, each row from its first input on.
 template <int V>
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): units are decoded before they are taken
 class AmxPanels {
  public:
   /// `shares`: in so many parts the next panel is decoded.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): units are decoded before they are taken
   AmxPanels(const TiledWeight& w, UnpackUnits unpack, std::int64_t begin, std::int64_t end,
             std::int64_t shares)
       : w_(w), unpack_(unpack), end_(end), next_{begin} {

@@ -62,7 +62,6 @@ struct AmxWaiting {
 
 /// Sums that are scaled group by group. `InBlocks`: as TiledWeight::in_blocks().
 template <class Isa, int V, bool Signed, bool InBlocks>
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): tiles store the sums before they wait
 class GroupSums {
   static constexpr std::int64_t kRow = V * kTileRows;
   using Float = typename Isa::Float;
@@ -70,6 +69,7 @@ class GroupSums {
 
  public:
   /// Of tokens [first, first + count).
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): some totals are never read
   GroupSums(const TiledWeight& w, const TiledInput& x, const AmxOutput<Isa, V>& output,
             std::int64_t first, std::int64_t count, std::int64_t tile)
       : w_(w), x_(x), output_(output), first_(first), blocks_{{w, tile}, {w, tile}} {
@@ -240,11 +240,11 @@ class GroupSums {
 
 /// Sums of whole rows (TiledWeight::sums_whole_rows): nothing is scaled before they are complete.
 template <class Isa, int V, bool Signed>
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): tiles store the sums before they are read
 class RowSums {
   static constexpr std::int64_t kRow = V * kTileRows;
 
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): tiles store sums before all reads
   RowSums(const TiledWeight& w, const TiledInput& x, const AmxOutput<Isa, V>& output,
           std::int64_t first, std::int64_t, std::int64_t tile)
       : w_(w), x_(x), output_(output), first_(first), blocks_{{w, tile}, {w, tile}} {}
