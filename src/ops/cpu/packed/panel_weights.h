@@ -40,9 +40,11 @@ struct GroupForm {
 
 template <class Isa, GroupWidth Width, class F>
 NIBBLE_INLINE void with_zeros(const TiledWeight& w, F f) {
-  if (w.minima_offset != 0) {
-    constexpr ZeroKind kZero = Isa::kLowers ? ZeroKind::kOne : ZeroKind::kNone;
-    return f(GroupForm<Width, kZero, true>());
+  if constexpr (Width != GroupWidth::kRow) {  // rows with minima are cut into groups
+    if (w.minima_offset != 0) {
+      constexpr ZeroKind kZero = Isa::kLowers ? ZeroKind::kOne : ZeroKind::kNone;
+      return f(GroupForm<Width, kZero, true>());
+    }
   }
   if (w.zeros_offset != 0) {
     return f(GroupForm<Width, ZeroKind::kRows, false>());
