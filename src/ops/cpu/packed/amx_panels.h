@@ -90,7 +90,6 @@ class AmxPanels {
 
   /// Inputs of each panel but a row's last one.
   std::int64_t inputs() const { return inputs_; }
-  std::int64_t per_row() const { return (row_units_ + panel_units_ - 1) / panel_units_; }
 
   /// The next panel. It stays until the one behind it is taken.
   const std::uint8_t* take() {

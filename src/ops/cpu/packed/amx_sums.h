@@ -60,9 +60,42 @@ struct AmxWaiting {
   std::int64_t group = 0;
 };
 
+/// What both kinds of sums know of the work: tokens from `first` on, V tiles at a time.
+template <class Isa, int V>
+class AmxSums {
+ public:
+  /// What comes next belongs to these tiles.
+  void begin(std::int64_t tile) {
+    turn_ ^= 1;
+    tile_ = tile;
+    blocks_[turn_] = Block<Isa, V>(w_, tile);
+  }
+
+ protected:
+  AmxSums(const TiledWeight& w, const TiledInput& x, const AmxOutput<Isa, V>& output,
+          std::int64_t first, std::int64_t tile)
+      : w_(w), x_(x), output_(output), first_(first), blocks_{{w, tile}, {w, tile}} {}
+
+  void wait_for(std::int64_t token, std::int64_t tokens, std::int64_t group) {
+    waiting_ = {&blocks_[turn_], tile_, token, tokens, group};
+  }
+
+  const TiledWeight& w_;
+  const TiledInput& x_;
+  AmxOutput<Isa, V> output_;
+  std::int64_t first_;
+  AmxWaiting<Isa, V> waiting_;
+
+ private:
+  Block<Isa, V> blocks_[2];  // of the tiles at work, and of those that may wait
+  int turn_ = 0;
+  std::int64_t tile_ = 0;
+};
+
 /// Sums that are scaled group by group. `InBlocks`: as TiledWeight::in_blocks().
 template <class Isa, int V, bool Signed, bool InBlocks>
-class GroupSums {
+class GroupSums : public AmxSums<Isa, V> {
+  using Base = AmxSums<Isa, V>;
   static constexpr std::int64_t kRow = V * kTileRows;
   using Float = typename Isa::Float;
   using Int = typename Isa::Int;
@@ -72,23 +105,16 @@ class GroupSums {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): some totals are never read
   GroupSums(const TiledWeight& w, const TiledInput& x, const AmxOutput<Isa, V>& output,
             std::int64_t first, std::int64_t count, std::int64_t tile)
-      : w_(w), x_(x), output_(output), first_(first), blocks_{{w, tile}, {w, tile}} {
+      : Base(w, x, output, first, tile) {
     for (std::int64_t i = 0; i < count * kRow; ++i) {
       totals_[i] = 0.0f;
     }
   }
 
-  /// What comes next belongs to these tiles.
-  void begin(std::int64_t tile) {
-    turn_ ^= 1;
-    tile_ = tile;
-    blocks_[turn_] = Block<Isa, V>(w_, tile);
-  }
-
   /// Where the tiles store the sums of T x 16 tokens, once all before them have been worked off.
   std::int32_t* sums() { return sums_; }
   void wait(std::int64_t token, std::int64_t tokens, std::int64_t group) {
-    waiting_ = {&blocks_[turn_], tile_, token, tokens, group};
+    this->wait_for(token, tokens, group);
   }
 
   /// The work on what waits, in parts. What it needs for each token stays in registers: no store of
@@ -226,41 +252,32 @@ class GroupSums {
     }
   }
 
-  const TiledWeight& w_;
-  const TiledInput& x_;
-  AmxOutput<Isa, V> output_;
-  std::int64_t first_;
-  Block<Isa, V> blocks_[2];  // of the tiles at work, and of those that may wait
-  int turn_ = 0;
-  std::int64_t tile_ = 0;
-  AmxWaiting<Isa, V> waiting_;
+  using Base::first_;
+  using Base::output_;
+  using Base::w_;
+  using Base::waiting_;
+  using Base::x_;
+
   alignas(64) std::int32_t sums_[kAmxStepTokens * kRow];  // [tokens][V * 16 rows]
   alignas(64) float totals_[kAmxBlockTokens * kRow];      // the same of all tokens of the block
 };
 
 /// Sums of whole rows (TiledWeight::sums_whole_rows): nothing is scaled before they are complete.
 template <class Isa, int V, bool Signed>
-class RowSums {
+class RowSums : public AmxSums<Isa, V> {
+  using Base = AmxSums<Isa, V>;
   static constexpr std::int64_t kRow = V * kTileRows;
 
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): tiles store sums before all reads
   RowSums(const TiledWeight& w, const TiledInput& x, const AmxOutput<Isa, V>& output,
           std::int64_t first, std::int64_t, std::int64_t tile)
-      : w_(w), x_(x), output_(output), first_(first), blocks_{{w, tile}, {w, tile}} {}
-
-  void begin(std::int64_t tile) {
-    turn_ ^= 1;
-    tile_ = tile;
-    blocks_[turn_] = Block<Isa, V>(w_, tile);
-  }
+      : Base(w, x, output, first, tile) {}
 
   /// Where the sums of T x 16 tokens from `token` on stay between panels.
   std::int32_t* sums(std::int64_t token) { return sums_ + (token - first_) * kRow; }
   /// Those of these tokens are complete.
-  void wait(std::int64_t token, std::int64_t tokens) {
-    waiting_ = {&blocks_[turn_], tile_, token, tokens, 0};
-  }
+  void wait(std::int64_t token, std::int64_t tokens) { this->wait_for(token, tokens, 0); }
 
   struct Work {
     RowSums& all;
@@ -297,14 +314,12 @@ class RowSums {
     }
   }
 
-  const TiledWeight& w_;
-  const TiledInput& x_;
-  AmxOutput<Isa, V> output_;
-  std::int64_t first_;
-  Block<Isa, V> blocks_[2];  // of the tiles at work, and of those that may wait
-  int turn_ = 0;
-  std::int64_t tile_ = 0;
-  AmxWaiting<Isa, V> waiting_;
+  using Base::first_;
+  using Base::output_;
+  using Base::w_;
+  using Base::waiting_;
+  using Base::x_;
+
   alignas(64) std::int32_t sums_[kAmxBlockTokens * kRow];  // [tokens][V * 16 rows]
 };
 

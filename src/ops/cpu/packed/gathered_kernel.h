@@ -73,7 +73,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
   const Int ones = _mm512_set1_epi8(1);
   const Tokens tokens = tokens_at(x, 0, 0, w.group_inputs);
   Int zero = Isa::broadcast_byte(w.zero);
-  Int zero_of_row = _mm512_set1_epi32(w.zero);
+  Int wide_zeros = _mm512_set1_epi32(w.zero);
   typename Isa::Float total[1][M];
   for (int i = 0; i < M; ++i) {
     total[0][i] = Isa::zero();
@@ -83,7 +83,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
   for (std::int64_t g = 0; g < w.groups; ++g) {
     if (at.zeros != nullptr) {
       zero = Isa::bytes_of_rows(at.zeros + g * kTileRows);
-      zero_of_row = _mm512_cvtepu8_epi32(
+      wide_zeros = _mm512_cvtepu8_epi32(
           _mm_load_si128(reinterpret_cast<const __m128i*>(at.zeros + g * kTileRows)));
     }
     Int sums[1][M] = {};
@@ -109,7 +109,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
     }
 #pragma GCC unroll 4
     for (int i = 0; i < M; ++i) {
-      sums[0][i] = _mm512_sub_epi32(sums[0][i], _mm512_mullo_epi32(zero_of_row, met[i]));
+      sums[0][i] = _mm512_sub_epi32(sums[0][i], _mm512_mullo_epi32(wide_zeros, met[i]));
     }
     add_scaled<Isa, 1, M>(block, tokens, g, sums, total);
   }
