@@ -58,7 +58,7 @@ class CudaLayers : public device::GpuTest {
     }
     cpu::QuantizedInput input;
     cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
-    return cpu::packed_linear_reference(weight, input);
+    return cpu::packed_linear_reference(weight, input, kRunInputs);
   }
 
   /// Columns [column, column + n) of y beside a reference; `error`: relative to what groups add.
@@ -74,6 +74,7 @@ class CudaLayers : public device::GpuTest {
     }
   }
 
+  static constexpr std::int64_t kRunInputs = 128;    // no kernel rounds a part of them
   static constexpr std::int64_t kStaging = 1 << 16;  // less than a layer here and there
   core::ThreadPool pool_{1};
 };

@@ -43,7 +43,7 @@ std::vector<double> row_values(const formats::PackedWeight& weight, std::int64_t
 }
 
 void add_products(const formats::PackedWeight& weight, const QuantizedInput& input,
-                  PackedReference& result) {
+                  std::int64_t run_inputs, PackedReference& result) {
   const std::int64_t n = weight.n;
   for (std::int64_t row = 0; row < n; ++row) {
     const std::vector<double> w = row_values(weight, row);
@@ -54,23 +54,28 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
       const std::int64_t token = x / digits;
       const auto at = static_cast<std::size_t>(token * n + row);
       for (std::int64_t g = 0; g < input.groups(); ++g) {
-        const std::int8_t* codes = input.codes(x) + g * input.group_stride();
+        const std::int64_t begin = g * input.group();
+        const std::int64_t end = std::min(begin + input.group(), weight.k);
+        const std::int8_t* codes = input.codes(x) + g * input.group_stride() - begin;
         const std::int32_t* zeros = input.zeros(x);
         const int zero = zeros == nullptr ? 0 : zeros[g];
-        double sum = 0.0;
-        double correction = 0.0;
-        double shift = 0.0;
-        for (std::int64_t k = g * input.group(); k < std::min((g + 1) * input.group(), weight.k);
-             ++k) {
-          sum += w[static_cast<std::size_t>(k)] * codes[k - g * input.group()];
-          correction += w[static_cast<std::size_t>(k)] * zero;
-          shift += static_cast<double>(minima[static_cast<std::size_t>(k / weight_group)]) *
-                   codes[k - g * input.group()];
-        }
         const auto scale = static_cast<double>(input.scales(x)[g]);
-        result.y[at] += (sum - correction + shift) * scale;
-        result.magnitude[at] +=
-            (std::fabs(sum) + std::fabs(correction) + std::fabs(shift)) * std::fabs(scale);
+        for (std::int64_t first = begin; first < end;) {
+          const std::int64_t last = end - first < run_inputs ? end : first + run_inputs;
+          double sum = 0.0;
+          double correction = 0.0;
+          double shift = 0.0;
+          for (std::int64_t k = first; k < last; ++k) {
+            sum += w[static_cast<std::size_t>(k)] * codes[k];
+            correction += w[static_cast<std::size_t>(k)] * zero;
+            shift +=
+                static_cast<double>(minima[static_cast<std::size_t>(k / weight_group)]) * codes[k];
+          }
+          result.y[at] += (sum - correction + shift) * scale;
+          result.magnitude[at] +=
+              (std::fabs(sum) + std::fabs(correction) + std::fabs(shift)) * std::fabs(scale);
+          first = last;
+        }
       }
       for (const Outlier& outlier : input.outliers(token)) {
         const double product =
@@ -85,13 +90,13 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
 }  // namespace
 
 PackedReference packed_linear_reference(const formats::PackedWeight& weight,
-                                        const QuantizedInput& input) {
+                                        const QuantizedInput& input, std::int64_t run_inputs) {
   PackedReference result;
   result.y.resize(static_cast<std::size_t>(input.m() * weight.n));
   result.magnitude.resize(result.y.size());
-  add_products(formats::head_of(weight), input, result);
+  add_products(formats::head_of(weight), input, run_inputs, result);
   if (input.tail() != nullptr) {
-    add_products(formats::tail_of(weight), *input.tail(), result);
+    add_products(formats::tail_of(weight), *input.tail(), run_inputs, result);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "formats/packed_weight.h"
@@ -12,12 +13,17 @@ namespace nibble::ops::cpu {
 /// format's codes, sums in double.
 struct PackedReference {
   std::vector<double> y;          // [m, n]
-  std::vector<double> magnitude;  // [m, n]: sum over groups of |what the group adds|
+  std::vector<double> magnitude;  // [m, n]: sum over groups, or runs, of |what each adds|
 };
 
+inline constexpr std::int64_t kWholeGroups = std::numeric_limits<std::int64_t>::max();
+
+/// `run_inputs`: a kernel rounds its sums behind so many inputs of a group.
+///
 /// 16-entry books are taken as the INT8 tables that kernels run (int8_table.h); everything else is
 /// what formats::decode_row says.
 PackedReference packed_linear_reference(const formats::PackedWeight& weight,
-                                        const QuantizedInput& input);
+                                        const QuantizedInput& input,
+                                        std::int64_t run_inputs = kWholeGroups);
 
 }  // namespace nibble::ops::cpu
