@@ -101,9 +101,15 @@ void CudaOps::plan_sequences(const Batch<KvSequence>& batch, std::span<const std
     }
     const AttentionPlan plan = plan_attention(sequences, group, window);
     splits_ = splits_ || plan.partials > 0;
-    kernels_ = 4 * kernels_ + (plan.partials > 0 ? 2 : 0) + (plan.brief() ? 1 : 0);
     at->second.put(plan, upload_);
+    note_kernels(at->second, plan.partials > 0, kv_ == nullptr ? 0 : kv_->layout().kv_heads, group);
   }
+}
+
+void CudaOps::note_kernels(const PlanBuffer& plan, bool splits, std::int64_t kv_heads,
+                           std::int64_t group) {
+  const bool by_warps = kv_heads > 0 && decodes_by_warps(plan.plan(), kv_heads * group, kv_heads);
+  kernels_ = 4 * kernels_ + (splits ? 2 : 0) + (by_warps ? 1 : 0);
 }
 
 const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform* transform) {

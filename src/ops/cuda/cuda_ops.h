@@ -136,9 +136,9 @@ class CudaOps {
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
                   std::span<const std::int64_t> windows, std::int64_t group);
 
-  /// Which kernels attention takes in this step, as a number: it depends on how long sequences are,
-  /// or how many tiles texts have.
-  /// Recorded steps serve only steps that are alike in this.
+  /// Which kernels attention takes in this step, as a number: it depends on how many sequences
+  /// there are and how long they are, or how many tiles texts have. Recorded steps serve only steps
+  /// that are alike in this.
   int kernels() const { return kernels_; }
 
   /// Whether an operator of this step waited for the device: such a step can't be recorded.
@@ -302,6 +302,8 @@ class CudaOps {
   void plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
                       std::int64_t group);
   void plan_memories(const Batch<KvSequence>& batch);
+  /// Adds to kernels() what a plan's attention takes.
+  void note_kernels(const PlanBuffer& plan, bool splits, std::int64_t kv_heads, std::int64_t group);
   const KvPool& pool_of_memories(const AttentionSpec& spec) const;
   void attend_to_memories(const Matrix& q, const AttentionSpec& spec, const AttentionLayer& layer,
                           const std::byte* pages, const AttentionOutput& output);

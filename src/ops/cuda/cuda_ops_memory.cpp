@@ -31,15 +31,17 @@ void CudaOps::plan_memories(const Batch<KvSequence>& batch) {
   const bool of_encoder = texts_.count() > 0;
   const AttentionPlan plan =
       of_encoder ? plan_storing(memories, std::ssize(batch.tokens)) : plan_reading(memories);
-  if (!of_encoder) {
-    memories_.splits = plan.partials > 0;
-    kernels_ = 4 * kernels_ + (memories_.splits ? 2 : 0) + (plan.brief() ? 1 : 0);
-  }
   if (!memories_.plan) {
     memories_.plan.emplace(
         PlanBuffer::Limits{limits_.rows, kListedPages, limits_.items, limits_.items});
   }
   memories_.plan->put(plan, upload_);
+  if (!of_encoder) {
+    memories_.splits = plan.partials > 0;
+    const KvPool* const pool = memories_.pool.get();
+    note_kernels(*memories_.plan, memories_.splits, pool == nullptr ? 0 : pool->layout().kv_heads,
+                 1);
+  }
 }
 
 const KvPool& CudaOps::pool_of_memories(const AttentionSpec& spec) const {

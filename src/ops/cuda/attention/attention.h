@@ -13,7 +13,8 @@
 ///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j in (p_i - window, p_i]
 ///   out_i = softmax(scores(i, .)) V
 /// Query head h reads KV head h / (heads / kv_heads). Nothing waits or allocates. All pointers are
-/// of the device. The bits of a sequence's rows do not depend on the other sequences.
+/// of the device. The bits of a sequence's rows depend on the other sequences by decodes_by_warps()
+/// alone.
 namespace nibble::ops::cuda {
 
 inline constexpr std::int64_t kMaxHeadDim = 512;
@@ -71,6 +72,9 @@ struct AttentionOutput {
 /// each 128 inputs. `decode`: only attend_decode() or append_attend() writes them.
 bool attention_writes(const AttentionLayer& layer, const InputTarget& target, bool decode);
 
+/// Whether attend_decode() gives each item and KV head to one warp, as there are enough of them, or
+/// to all warps of a block: which kernel a step has depends on it.
+bool decodes_by_warps(const DevicePlan& plan, std::int64_t heads, std::int64_t kv_heads);
 /// Rows of sequences that have one row in the step (the plan's decode items). `partials` [
 /// partial_floats()] holds results of splits.
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,

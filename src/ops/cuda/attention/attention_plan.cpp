@@ -170,6 +170,7 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
            limits.items,
            limits.partials,
+           0,
            false};
 }
 
@@ -201,6 +202,7 @@ void PlanBuffer::put(const AttentionPlan& plan, StepUpload& upload) {
   send(parts.decode, plan.decode);
   send(parts.prefill, plan.prefill);
   send(parts.table, plan.table);
+  plan_.decode_items = std::ssize(plan.decode);
   plan_.brief = plan.brief();
 }
 

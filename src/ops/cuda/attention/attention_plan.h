@@ -94,6 +94,7 @@ struct DevicePlan {
   const PrefillItem* prefill = nullptr;
   std::int64_t max_items = 0;     // of either kind
   std::int64_t max_partials = 0;  // 0: no row is ever split
+  std::int64_t decode_items = 0;  // of the step
   bool brief = false;             // AttentionPlan::brief()
 };
 

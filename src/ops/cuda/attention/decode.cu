@@ -9,8 +9,7 @@
 namespace nibble::ops::cuda {
 namespace {
 
-std::int64_t passes_of(const AttentionLayer& layer) {
-  const std::int64_t group = layer.heads / layer.layout.kv_heads;
+std::int64_t passes_of(std::int64_t group) {
   return (group + decode::kColumns - 1) / decode::kColumns;
 }
 
@@ -20,7 +19,8 @@ decode::Arguments arguments_of(const AttentionLayer& layer, const core::Fp16* qu
   constexpr float kLog2E = 1.44269504088896341f;
   const KvLayout& layout = layer.layout;
   const auto kv_heads = static_cast<int>(layout.kv_heads);
-  const auto passes = static_cast<int>(passes_of(layer));
+  const auto group = static_cast<int>(layer.heads) / kv_heads;
+  const auto passes = static_cast<int>(passes_of(group));
   return {queries,
           pages,
           plan,
@@ -28,7 +28,7 @@ decode::Arguments arguments_of(const AttentionLayer& layer, const core::Fp16* qu
           head_sink(output, layer.heads * layout.head_dim),
           static_cast<int>(layer.heads),
           kv_heads,
-          static_cast<int>(layer.heads) / kv_heads,
+          group,
           Divisor(passes),
           Divisor(kv_heads * passes),
           kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
@@ -38,11 +38,18 @@ decode::Arguments arguments_of(const AttentionLayer& layer, const core::Fp16* qu
 }
 
 std::int64_t units_of(const AttentionLayer& layer, std::int64_t items) {
-  return items * layer.layout.kv_heads * passes_of(layer);
+  return items * layer.layout.kv_heads * passes_of(layer.heads / layer.layout.kv_heads);
 }
 
-// Where there are more short sequences than blocks at a time, a warp has one to itself.
-bool has_warp_teams(const DevicePlan& plan, std::int64_t units) {
+// Whether all warps that the device holds at a time have work for most of the time, when each takes
+// one unit after the other.
+bool keep_warps_busy(std::int64_t units) {
+  const std::int64_t at_once = std::int64_t{2} * decode::kWarps * multiprocessors();
+  const std::int64_t rounds = (units + at_once - 1) / at_once;
+  return 4 * units >= 3 * rounds * at_once;
+}
+
+bool many_brief(const DevicePlan& plan, std::int64_t units) {
   return plan.brief && units > 2 * multiprocessors();
 }
 
@@ -62,7 +69,7 @@ void run_teams(const AttentionLayer& layer, const decode::Arguments& arguments, 
 template <bool kAppends>
 void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaStream_t stream) {
   const std::int64_t units = units_of(layer, arguments.plan.max_items);
-  if (has_warp_teams(arguments.plan, units)) {
+  if (decodes_by_warps(arguments.plan, layer.heads, layer.layout.kv_heads)) {
     run_teams<kAppends, decode::WarpTeam>(layer, arguments, units, stream);
   } else {
     run_teams<kAppends, decode::BlockTeam>(layer, arguments, units, stream);
@@ -70,6 +77,11 @@ void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaSt
 }
 
 }  // namespace
+
+bool decodes_by_warps(const DevicePlan& plan, std::int64_t heads, std::int64_t kv_heads) {
+  const std::int64_t units = plan.decode_items * kv_heads * passes_of(heads / kv_heads);
+  return many_brief(plan, units) || (units > 0 && keep_warps_busy(units));
+}
 
 bool attention_writes(const AttentionLayer& layer, const InputTarget& target, bool decode) {
   const bool summed = target.form == InputForm::kFloat16Summed;
@@ -97,7 +109,7 @@ bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePl
   check_layer(layer);
   // For more work, it is better to have the next units' queries on their way.
   const std::int64_t units = units_of(layer, m);
-  const int each = has_warp_teams(plan, units) ? 16 : 4;
+  const int each = many_brief(plan, units) ? 16 : 4;
   const bool few = units <= each * multiprocessors();
   if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few ||
       reinterpret_cast<std::uintptr_t>(qkv) % sizeof(float4) != 0) {

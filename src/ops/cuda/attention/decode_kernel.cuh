@@ -77,19 +77,12 @@ class PageWalk {
       ring.skip();
       return;
     }
-    const std::byte* blocks[S::kPages];
-#pragma unroll
-    for (int i = 0; i < S::kPages; ++i) {
-      blocks[i] =
-          a_.pages + (static_cast<std::int64_t>(ids_[i]) * a_.kv_heads + kv_head_) * S::kBlock;
-    }
-    ring.fill_parts(blocks, min(S::kPages, pages_ - first_), S::kCopied, S::kBlock);
+    const std::byte* block =
+        a_.pages + (static_cast<std::int64_t>(id_) * a_.kv_heads + kv_head_) * S::kBlock;
+    ring.fill_parts(block, min(S::kPages, pages_ - first_), S::kCopied, S::kBlock);
     first_ += Team::kCount * S::kPages;
     if (first_ < pages_) {
-#pragma unroll
-      for (int i = 0; i < S::kPages; ++i) {
-        ids_[i] = a_.plan.table[table_ + min(first_ + i, pages_ - 1)];
-      }
+      id_ = a_.plan.table[table_ + min(first_ + part(), pages_ - 1)];
     } else {
       leave_empty();
     }
@@ -109,11 +102,11 @@ class PageWalk {
     pages_ = next_pages_;
     kv_head_ = Unit(unit_, a_).kv_head;
     first_ = Team::warp() * S::kPages;
-#pragma unroll
-    for (int i = 0; i < S::kPages; ++i) {
-      ids_[i] = item->leading[first_ + i];
-    }
+    id_ = item->leading[first_ + part()];
   }
+
+  // The page of a step that this lane copies.
+  __device__ static int part() { return min(static_cast<int>(threadIdx.x) % kWarp, S::kPages - 1); }
 
   // Goes on from units of whose pages this warp has none, or none any more.
   __device__ __forceinline__ void leave_empty() {
@@ -134,7 +127,7 @@ class PageWalk {
   int first_ = 0;
   int next_table_ = 0;
   int next_pages_ = 0;
-  std::int32_t ids_[S::kPages];
+  std::int32_t id_;
 };
 
 /// An item, one word in each of the first lanes, so that later ones can be on their way.

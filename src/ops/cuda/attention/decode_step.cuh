@@ -165,6 +165,10 @@ struct Step {
                                         float (&scores)[S::kPages][4]) const {
 #pragma unroll
     for (int i = 0; i < S::kPages; ++i) {
+      if (kMasked && first + i >= item.pages) {
+        scores[i][0] = scores[i][1] = scores[i][2] = scores[i][3] = -INFINITY;
+        continue;
+      }
       float sums[2][4] = {};  // of every other tile: a product waits for the one before it
       constexpr int kUnitTiles = 4 / kTileWords<K>;
 #pragma unroll
@@ -260,7 +264,9 @@ struct Step {
     }
 #pragma unroll
     for (int i = 0; i < S::kPages; ++i) {
-      accumulate_page<kMasked>(i, scores[i], item, first, lane, running);
+      if (!kMasked || first + i < item.pages) {
+        accumulate_page<kMasked>(i, scores[i], item, first, lane, running);
+      }
     }
   }
 

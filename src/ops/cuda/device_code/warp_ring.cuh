@@ -37,46 +37,42 @@ class WarpRing {
   /// Begins to fill the next free stage with `bytes` from `source` (both multiples of 16). All
   /// lanes must have read what it held (see release()).
   __device__ void fill(const std::byte* source, int bytes) {
-    const std::byte* sources[] = {source};
-    fill_parts(sources, 1, bytes, 0);
-  }
-
-  /// The same from several places: `bytes` from each of the first `parts` sources, `stride` bytes
-  /// apart in the stage.
-  template <int kMost>
-  __device__ void fill_parts(const std::byte* const (&sources)[kMost], int parts, int bytes,
-                             int stride) {
-    const std::uint32_t target = shared_address(memory_) + filling_ * stage_bytes_;
+    const std::uint32_t target = address(filling_);
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
-      const std::uint32_t barrier = barriers_ + 8 * filling_;
-      arrive_expecting(barrier, static_cast<std::uint32_t>(parts * bytes));
-#pragma unroll
-      for (int part = 0; part < kMost; ++part) {
-        if (part < parts) {
-          asm volatile(
-              "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-              "[%0], [%1], %2, [%3], %4;" ::"r"(target + part * stride),
-              "l"(sources[part]), "r"(bytes), "r"(barrier), "l"(policy_)
-              : "memory");
-        }
-      }
+      arrive_expecting(barrier(filling_), static_cast<std::uint32_t>(bytes));
+      copy(target, source, bytes);
     }
 #else
-#pragma unroll
-    for (int part = 0; part < kMost; ++part) {
-      if (part < parts) {
-        for (int at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16) {
-          asm volatile(
-              "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + part * stride + at),
-              "l"(sources[part] + at)
-              : "memory");
-        }
-      }
+    copy(target, source, bytes);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    filled();
+  }
+
+  /// The same from several places: `bytes` from the `source` of each of the first `parts` lanes,
+  /// `stride` bytes apart in the stage.
+  __device__ void fill_parts(const std::byte* source, int parts, int bytes, int stride) {
+    const std::uint32_t target = address(filling_);
+#if __CUDA_ARCH__ >= 900
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0) {
+      arrive_expecting(barrier(filling_), static_cast<std::uint32_t>(parts * bytes));
+    }
+    __syncwarp();
+    if (lane < parts) {
+      copy(target + lane * stride, source, bytes);
+    }
+#else
+#pragma unroll 1
+    for (int part = 0; part < parts; ++part) {
+      const auto place = reinterpret_cast<unsigned long long>(source);
+      copy(target + part * stride,
+           reinterpret_cast<const std::byte*>(__shfl_sync(0xffffffffu, place, part)), bytes);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
-    filling_ = filling_ + 1 == stages_ ? 0 : filling_ + 1;
+    filled();
   }
 
   /// In the place of fill() when nothing is left to copy.
@@ -122,6 +118,32 @@ class WarpRing {
   }
 
  private:
+  __device__ std::uint32_t address(int stage) const {
+    return shared_address(memory_) + stage * stage_bytes_;
+  }
+  __device__ std::uint32_t barrier(int stage) const {
+    return barriers_ + 8 * stage;
+  }
+  __device__ void filled() {
+    filling_ = filling_ + 1 == stages_ ? 0 : filling_ + 1;
+  }
+
+  // By one lane from sm_90 on, by all before.
+  __device__ void copy(std::uint32_t target, const std::byte* source, int bytes) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4;" ::"r"(target),
+        "l"(source), "r"(bytes), "r"(barrier(filling_)), "l"(policy_)
+        : "memory");
+#else
+    for (int at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + at), "l"(source + at)
+                   : "memory");
+    }
+#endif
+  }
+
   std::byte* memory_;
   std::uint32_t barriers_;
   int stages_;
