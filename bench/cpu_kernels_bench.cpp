@@ -86,7 +86,7 @@ class Bench {
   void hadamard();
   void decode_attention();
   void prefill_attention();
-  void attend_prompt(const Heads& shape, KvTypes types);
+  void attend_prompt(const Heads& shape, KvTypes types, const AttentionTiles* tiles);
   void embedding();
   void softmax();
   void sampling();
@@ -356,26 +356,30 @@ void Bench::prefill_attention() {
   for (const Heads& shape : {Heads{32, 8, 64}, Heads{32, 32, 128}}) {
     for (const KvTypes types : {KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
                                 KvTypes(KvType::kInt4), KvTypes(KvType::kFp8)}) {
-      attend_prompt(shape, types);
+      attend_prompt(shape, types, nullptr);
+      if (has_attention_of_prompts(types)) {
+        attend_prompt(shape, types, active_attention_tiles());
+      }
     }
   }
 }
 
-void Bench::attend_prompt(const Heads& shape, KvTypes types) {
+/// In float32 vectors, or in tile registers.
+void Bench::attend_prompt(const Heads& shape, KvTypes types, const AttentionTiles* tiles) {
   KvCache cache(types, 1, shape.kv_heads, shape.dim, kPrompt);
   const AttentionSpec spec = spec_of(shape);
   Matrix qkv = random_matrix(kPrompt, (shape.heads + 2 * shape.kv_heads) * shape.dim);
   Matrix out = ops_.matrix(kPrompt, shape.heads * shape.dim);
   const std::vector<std::int32_t> ids(kPrompt, 0);
-  const SequenceSlice<KvCache> slice = {&cache, 0, 0, kPrompt};
+  const SequenceSlice<KvCache> slice = {.cache = &cache, .rows = kPrompt, .prompt_rows = kPrompt};
   const Batch<KvCache> batch = {ids, ids, {&slice, 1}};
   const double scores = static_cast<double>(shape.heads * kPrompt * (kPrompt + 1)) / 2;
   const double bytes =
       kFloat * static_cast<double>(kPrompt * (qkv.columns() + out.columns())) +
       static_cast<double>(KvCache::bytes(types, 1, shape.kv_heads, shape.dim, kPrompt));
-  time("prompt, KV " + name_of(types), name_of(shape) + ", 512",
-       {bytes, scores * (4.0 * static_cast<double>(shape.dim) + 1)},
-       [&](std::int64_t) { attention(qkv, spec, 0, batch, out, ops_.pool()); });
+  time((tiles == nullptr ? "prompt, KV " : "prompt, tiles, KV ") + name_of(types),
+       name_of(shape) + ", 512", {bytes, scores * (4.0 * static_cast<double>(shape.dim) + 1)},
+       [&](std::int64_t) { attention(qkv, spec, 0, batch, out, ops_.pool(), tiles); });
 }
 
 void Bench::embedding() {

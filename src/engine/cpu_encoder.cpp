@@ -37,7 +37,9 @@ class CpuEncoder final : public SteppedEncoder {
     slices_.clear();
     const auto firsts = step.firsts();
     for (std::int64_t text = 0; text < std::ssize(firsts); ++text) {
-      slices_.push_back({nullptr, 0, firsts[static_cast<std::size_t>(text)], step.rows_of(text)});
+      const std::int64_t tokens = step.rows_of(text);
+      slices_.push_back(
+          {.row = firsts[static_cast<std::size_t>(text)], .rows = tokens, .prompt_rows = tokens});
     }
     const models::Batch<CpuOps> batch{step.tokens(), step.positions(), slices_, step.types()};
     const Matrix made =

@@ -11,6 +11,7 @@
 #include "engine/step_tokens.h"
 #include "models/forward.h"
 #include "models/shard.h"
+#include "ops/cpu/attention/attention.h"
 #include "ops/cpu/divided_ops.h"
 
 namespace nibble::engine {
@@ -58,6 +59,8 @@ class CpuRunner final : public Runner {
 
   bool rows_are_independent() const override { return true; }
 
+  bool prompts_are_alike() const override { return !ops::cpu::has_attention_of_prompts(kv_types_); }
+
   LogitsView forward(std::span<const Slice> slices) override {
     begin();
     for (const Slice& slice : slices) {
@@ -103,7 +106,10 @@ class CpuRunner final : public Runner {
         caches.push_back(make_cache(rows));
         cache_bytes += kv_bytes(rows);
       }
-      parts.push_back({caches.empty() ? nullptr : caches.back().get(), 0, first, rows});
+      parts.push_back({.cache = caches.empty() ? nullptr : caches.back().get(),
+                       .row = first,
+                       .rows = rows,
+                       .prompt_rows = rows});
       step_.append(text.tokens, 0);
       for (std::int64_t row = text.first_row; row < rows; ++row) {
         wanted.push_back(static_cast<std::int32_t>(first + row));
@@ -148,7 +154,11 @@ class CpuRunner final : public Runner {
     core::require(kv_ != nullptr, core::ErrorKind::kFailed, "the KV cache was not made");
     const std::int64_t rows = std::ssize(slice.tokens);
     caches_.emplace_back(*kv_, slice.pages);
-    parts_.push_back({&caches_.back(), slice.position, step_.size(), rows});
+    parts_.push_back({.cache = &caches_.back(),
+                      .position = slice.position,
+                      .row = step_.size(),
+                      .rows = rows,
+                      .prompt_rows = slice.prompt_tokens});
     step_.append(slice);
     const auto used =
         slice.pages.first(static_cast<std::size_t>(ops::pages_for(slice.position + rows)));

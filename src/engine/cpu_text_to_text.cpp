@@ -37,8 +37,11 @@ class CpuTextToText final : public TextToText {
     make_caches(room);
     std::vector<ops::SequenceSlice<KvCache>> slices;
     for (std::size_t i = 0; i < memories_.size(); ++i) {
-      slices.push_back(
-          {nullptr, 0, batch_.firsts()[i], memory_rows(i), memories_[i].get(), memory_rows(i)});
+      slices.push_back({.row = batch_.firsts()[i],
+                        .rows = memory_rows(i),
+                        .memory = memories_[i].get(),
+                        .memory_rows = memory_rows(i),
+                        .prompt_rows = memory_rows(i)});
     }
     const models::Batch<CpuOps> batch{batch_.tokens(), batch_.positions(), slices, batch_.types()};
     const Matrix states = models::encode(ops_, network(), batch);

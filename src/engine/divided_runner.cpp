@@ -24,6 +24,7 @@ void write_slice(StepWriter& message, const Slice& slice) {
   message.number(slice.position);
   message.numbers(slice.tokens);
   message.number(slice.logits);
+  message.number(slice.prompt_tokens);
 }
 
 void write_slices(StepWriter& message, std::span<const Slice> slices) {
@@ -39,13 +40,15 @@ struct OwnSlice {
       : pages(message.numbers<ops::PageId>()),
         position(message.number()),
         tokens(message.numbers<std::int32_t>()),
-        logits(message.number()) {}
-  Slice slice() const { return {pages, position, tokens, logits}; }
+        logits(message.number()),
+        prompt_tokens(message.number()) {}
+  Slice slice() const { return {pages, position, tokens, logits, prompt_tokens}; }
 
   std::vector<ops::PageId> pages;
   std::int64_t position;
   std::vector<std::int32_t> tokens;
   std::int64_t logits;
+  std::int64_t prompt_tokens;
 };
 
 // The places where the numbers of all ranks arrive.

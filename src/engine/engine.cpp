@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/engine_sequence.h"
 
 namespace nibble::engine {
 namespace {
@@ -44,28 +45,6 @@ std::int64_t page_count(const EngineOptions& options, const Runner& runner, std:
 }
 
 }  // namespace
-
-// A request with its place in the KV cache.
-struct Engine::Sequence {
-  Sequence(RequestId number, Request request, std::int64_t limit, const models::Model& model,
-           const std::shared_ptr<const text::TokenTree>& tree)
-      : id(number), generation(std::move(request), limit, model, tree) {}
-
-  std::int64_t uncomputed() const { return generation.length() - computed; }
-
-  RequestId id;
-  Generation generation;
-  std::vector<PageId> pages;
-  std::int64_t computed = 0;   // tokens whose keys and values lie in the pages
-  PrefixId prefix = 0;         // of the pages that were published or found
-  std::int64_t published = 0;  // their number
-
-  // Of the step that is being made.
-  std::int64_t rows = 0;             // tokens of the sequence that it computes
-  std::vector<std::int32_t> drafts;  // and those that it checks
-  std::vector<std::int32_t> step;    // both
-  std::int64_t logits = 0;           // rows of logits
-};
 
 Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runner> runner,
                const EngineOptions& options, std::unique_ptr<DraftSource> drafts)
@@ -206,48 +185,6 @@ bool Engine::start(Sequence& sequence) {
     state_.prefix_hits += sequence.computed;
   }
   return true;
-}
-
-// Takes over whole pages that were computed before. The last token is always computed: its logits
-// are wanted.
-void Engine::find_prefix(Sequence& sequence) {
-  const Request& request = sequence.generation.request();
-  sequence.prefix = pages_.root(request.cache_salt);
-  if (!options_.prefix_cache || request.prompt_log_probabilities) {
-    return;
-  }
-  const std::span<const std::int32_t> tokens = sequence.generation.tokens();
-  sequence.pages.reserve(static_cast<std::size_t>(ops::pages_for(ssize(tokens))));
-  while (sequence.computed + kPageTokens < ssize(tokens)) {
-    const auto found =
-        pages_.find(sequence.prefix,
-                    PagePool::PageTokens(tokens.subspan(static_cast<std::size_t>(sequence.computed),
-                                                        static_cast<std::size_t>(kPageTokens))));
-    if (!found) {
-      return;
-    }
-    sequence.pages.push_back(found->page);
-    sequence.prefix = found->prefix;
-    sequence.computed += kPageTokens;
-    ++sequence.published;
-  }
-}
-
-void Engine::publish(Sequence& sequence) {
-  if (!options_.prefix_cache) {
-    return;
-  }
-  const Generation& generation = sequence.generation;
-  const std::int64_t whole = runner_->rows_are_independent()
-                                 ? sequence.computed
-                                 : std::min(sequence.computed, generation.prompt_length());
-  for (; (sequence.published + 1) * kPageTokens <= whole; ++sequence.published) {
-    const auto tokens =
-        generation.tokens().subspan(static_cast<std::size_t>(sequence.published * kPageTokens),
-                                    static_cast<std::size_t>(kPageTokens));
-    sequence.prefix = pages_.publish(sequence.prefix, PagePool::PageTokens(tokens),
-                                     sequence.pages[static_cast<std::size_t>(sequence.published)]);
-  }
 }
 
 // The last page first: of a prefix that is kept, its end goes before its beginning.
@@ -405,7 +342,9 @@ void Engine::forward(std::span<Sequence* const> sequences, std::size_t decoding)
     const bool scored = generation.wants_prompt_row(sequence->computed + 1);
     const bool ends = sequence->rows == sequence->uncomputed();
     sequence->logits = scored ? sequence->rows : ends ? 1 + ssize(sequence->drafts) : 0;
-    slices.push_back({sequence->pages, sequence->computed, sequence->step, sequence->logits});
+    slices.push_back({sequence->pages, sequence->computed, sequence->step, sequence->logits,
+                      std::clamp<std::int64_t>(generation.prompt_length() - sequence->computed, 0,
+                                               sequence->rows)});
     whole_rows = whole_rows || scored || generation.needs_whole_rows();
     const std::int64_t wanted = generation.wanted();
     most = wanted == 0 || most == 0 ? 0 : std::max(most, wanted);

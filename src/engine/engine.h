@@ -118,6 +118,7 @@ class Engine {
   void release_pages(Sequence& sequence);
   void publish(Sequence& sequence);
   void compute_step();
+  bool texts_are_alike() const;
   bool prompts_alone() const;
   void choose_prompts(std::vector<Sequence*>& chosen);
   void choose_decoding(std::vector<Sequence*>& chosen);

@@ -76,9 +76,12 @@ std::optional<std::vector<float>> Engine::advance(Embedding& embedding) {
   const std::int64_t rows = std::min(options_.prefill_rows, ssize(tokens) - embedding.computed);
   std::vector<float> part;
   try {
-    part = runner_->hidden_sum({embedding.pages, embedding.computed,
-                                tokens.subspan(static_cast<std::size_t>(embedding.computed),
-                                               static_cast<std::size_t>(rows))});
+    part =
+        runner_->hidden_sum({.pages = embedding.pages,
+                             .position = embedding.computed,
+                             .tokens = tokens.subspan(static_cast<std::size_t>(embedding.computed),
+                                                      static_cast<std::size_t>(rows)),
+                             .prompt_tokens = rows});
     failed_steps_ = 0;
   } catch (...) {
     note_failure(std::current_exception());

@@ -19,6 +19,7 @@ class ForwardingRunner : public Runner {
   std::int64_t page_bytes() const override { return runner_->page_bytes(); }
   std::int64_t room_for_pages() const override { return runner_->room_for_pages(); }
   bool rows_are_independent() const override { return runner_->rows_are_independent(); }
+  bool prompts_are_alike() const override { return runner_->prompts_are_alike(); }
   std::int64_t prefill_rows() const override { return runner_->prefill_rows(); }
   LogitsView forward(std::span<const Slice> slices) override { return runner_->forward(slices); }
   void forward_ranked(std::span<const Slice> slices, std::int64_t count,

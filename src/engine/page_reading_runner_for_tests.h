@@ -23,6 +23,8 @@ class PageReadingRunner final : public Runner {
   std::size_t nan_after = 0;
   /// Whether it says so; its rows are, in any case.
   bool independent = true;
+  /// Whether tokens of prompts leave in their pages what others leave.
+  bool alike = true;
 
   void make_pages(std::int64_t count) override {
     memory_.assign(static_cast<std::size_t>(count * ops::kPageTokens), -1);
@@ -31,14 +33,16 @@ class PageReadingRunner final : public Runner {
   std::int64_t page_bytes() const override { return 64; }
   std::int64_t room_for_pages() const override { return 1000; }
   bool rows_are_independent() const override { return independent; }
+  bool prompts_are_alike() const override { return alike; }
 
   LogitsView forward(std::span<const Slice> slices) override {
     if (on_step) {
       on_step(slices);
     }
     for (const Slice& slice : slices) {
-      for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
-        at(slice, slice.position + static_cast<std::int64_t>(i)) = slice.tokens[i];
+      for (std::int64_t i = 0; i < std::ssize(slice.tokens); ++i) {
+        at(slice, slice.position + i) = slice.tokens[static_cast<std::size_t>(i)] +
+                                        (!alike && i < slice.prompt_tokens ? kOfPrompt : 0);
       }
     }
     values_.clear();
@@ -66,6 +70,8 @@ class PageReadingRunner final : public Runner {
   std::int64_t peak_bytes() const override { return 0; }
 
  private:
+  static constexpr std::int32_t kOfPrompt = 1 << 20;
+
   std::int32_t& at(const Slice& slice, std::int64_t position) {
     const ops::PageId page = slice.pages[static_cast<std::size_t>(position / ops::kPageTokens)];
     return memory_.at(

@@ -30,6 +30,8 @@ struct Slice {
   std::int64_t position = 0;  // of the first token
   std::span<const std::int32_t> tokens;
   std::int64_t logits = 1;  // rows of logits that are wanted: those of its last tokens; may be 0
+  std::int64_t prompt_tokens = 0;  // the first of the tokens, which were given and not written by
+                                   // the model
 };
 
 /// A text that stands alone, of which the logits are wanted from token `first_row` on.
@@ -78,8 +80,11 @@ class Runner {
   virtual std::int64_t room_for_pages() const = 0;
 
   /// Whether a row's results are the same bits whatever else is in the step and however its
-  /// sequence was cut into slices.
+  /// sequence was cut into slices, the same tokens being those of prompts.
   virtual bool rows_are_independent() const = 0;
+
+  /// Whether a token has the same bits as one of a prompt (Slice::prompt_tokens) and as one behind.
+  virtual bool prompts_are_alike() const { return true; }
 
   /// Tokens of a prompt that make a step large enough for the device.
   virtual std::int64_t prefill_rows() const { return 512; }

@@ -38,6 +38,7 @@ struct Setup {
   std::int64_t prefill_rows = 512;
   bool prefix_cache = true;
   bool deterministic = false;
+  bool prompts_alike = true;
   std::unique_ptr<DraftSource> drafts = nullptr;
 };
 
@@ -49,6 +50,7 @@ struct Tested {
 Tested make_engine(Setup setup) {
   auto runner = std::make_unique<PageReadingRunner>(kVocabulary);
   PageReadingRunner* const seen = runner.get();
+  runner->alike = setup.prompts_alike;
   EngineOptions options;
   options.max_batch = setup.max_batch;
   options.prefill_rows = setup.prefill_rows;
@@ -84,11 +86,14 @@ Request random_request(core::Random& random) {
   return request;
 }
 
-Completion run_alone(Request request) {
+Completion run_alone(Request request, bool prompts_alike = true) {
   Completion result;
   request.on_finish = [&](const Completion& completion) { result = completion; };
-  const Tested tested =
-      make_engine({.pages = 1000, .max_batch = 1, .prefix_cache = false, .drafts = nullptr});
+  const Tested tested = make_engine({.pages = 1000,
+                                     .max_batch = 1,
+                                     .prefix_cache = false,
+                                     .prompts_alike = prompts_alike,
+                                     .drafts = nullptr});
   tested.engine->submit(std::move(request));
   tested.engine->run_all();
   return result;
@@ -108,6 +113,7 @@ void expect_same(const std::vector<TokenRecord>& a, const std::vector<TokenRecor
 void random_load(std::uint64_t seed, Setup setup) {
   core::Random random(seed);
   const std::int64_t pages = setup.pages;
+  const bool prompts_alike = setup.prompts_alike;
   const Tested tested = make_engine(std::move(setup));
   Engine& engine = *tested.engine;
   std::map<RequestId, Request> requests;
@@ -144,7 +150,7 @@ void random_load(std::uint64_t seed, Setup setup) {
   ASSERT_EQ(finished.size(), requests.size());
   std::int64_t compared = 0;
   for (const auto& [id, completion] : finished) {
-    const Completion alone = run_alone(requests.at(id));
+    const Completion alone = run_alone(requests.at(id), prompts_alike);
     if (completion.reason == FinishReason::kCancelled) {
       EXPECT_TRUE(cancelled.contains(id));
       ASSERT_LE(completion.tokens.size(), alone.tokens.size());
@@ -187,6 +193,15 @@ TEST(Schedule, GuessesOfAModelChangeNothing) {
     random_load(seed, {.pages = 16,
                        .drafts = std::make_unique<ModelDrafts>(
                            std::make_unique<PageReadingRunner>(kVocabulary), 4, 8, 160)});
+  }
+}
+
+// A device that computes tokens of prompts in another way than those that a model writes.
+TEST(Schedule, PromptsOfTheirOwnBitsChangeNothing) {
+  for (std::uint64_t seed = 15; seed < 19; ++seed) {
+    random_load(seed, {.pages = 12, .prefill_rows = 23, .prompts_alike = false, .drafts = nullptr});
+    random_load(seed,
+                {.pages = 16, .prompts_alike = false, .drafts = std::make_unique<NgramDrafts>(5)});
   }
 }
 
@@ -313,6 +328,48 @@ TEST(Schedule, PromptsAreComputedAloneWhereTheirBitsMustNotDependOnOthers) {
     tested.runner->independent = independent;
     EXPECT_EQ(sizes_of_steps(tested, 4), independent ? (StepSizes{{1, 40, 20}, {1, 1, 1}, {1}, {1}})
                                                      : (StepSizes{{40}, {1, 1}, {20}, {1, 1}}));
+  }
+}
+
+// A prompt that goes on from an answer takes over pages of the answer only where they have the bits
+// that it would compute itself.
+TEST(Schedule, AnswersServeLaterPromptsWhereTheyAreAlike) {
+  for (const bool alike : {false, true}) {
+    const Tested tested = make_engine({.prompts_alike = alike, .drafts = nullptr});
+    Completion first;
+    Request request = plain(40, 50);
+    request.on_finish = [&](const Completion& completion) { first = completion; };
+    tested.engine->submit(request);
+    tested.engine->run_all();
+    Completion second;
+    Request next = plain(40, 20);
+    next.prompt.insert(next.prompt.end(), first.tokens.begin(), first.tokens.end());
+    next.prompt.push_back(1);
+    next.on_finish = [&](const Completion& completion) { second = completion; };
+    tested.engine->submit(next);
+    tested.engine->run_all();
+    EXPECT_EQ(tested.engine->state().prefix_hits, alike ? 80 : 32);
+    EXPECT_EQ(second.tokens, run_alone(next, alike).tokens);
+  }
+}
+
+// What a preempted sequence has written stands in another's prompt: it is computed again where that
+// is not alike.
+TEST(Schedule, PromptsServePreemptedTextsWhereTheyAreAlike) {
+  for (const bool alike : {false, true}) {
+    const Request request = plain(40, 80);
+    const std::vector<std::int32_t> written = run_alone(request, alike).tokens;
+    const Tested tested = make_engine({.pages = 13, .prompts_alike = alike, .drafts = nullptr});
+    Request longer = plain(40, 60);
+    longer.prompt.insert(longer.prompt.end(), written.begin(), written.begin() + 60);
+    tested.engine->submit(longer);
+    Completion completion;
+    Request watched = request;
+    watched.on_finish = [&](const Completion& done) { completion = done; };
+    tested.engine->submit(watched);
+    tested.engine->run_all();
+    EXPECT_GT(tested.engine->state().preemptions, 0);
+    EXPECT_EQ(completion.tokens, written);
   }
 }
 

@@ -27,7 +27,8 @@ void prefill(Runner& runner, FixedSequences& sequences, std::int64_t index,
   while (!tokens.empty()) {
     const auto part = tokens.first(std::min(most, tokens.size()));
     tokens = tokens.subspan(part.size());
-    const Slice slice = sequences.next(index, part, tokens.empty() ? 1 : 0);
+    Slice slice = sequences.next(index, part, tokens.empty() ? 1 : 0);
+    slice.prompt_tokens = std::ssize(part);
     compute(runner, {&slice, 1});
   }
 }

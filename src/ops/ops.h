@@ -21,6 +21,8 @@ struct SequenceSlice {
   std::int64_t rows = 0;
   Cache* memory = nullptr;       // keys and values of another text, which an encoder has read, and
   std::int64_t memory_rows = 0;  // its tokens; null where no layer attends to one
+  std::int64_t prompt_rows = 0;  // the first of the rows, whose tokens were given and not written
+                                 // by the model: a device may compute them in another way
 };
 
 /// Tokens of one forward pass, all sequences one after another.

@@ -29,6 +29,10 @@ const FloatTiles* architecture_float_tiles() {
   return nullptr;
 }
 
+const AttentionTiles* architecture_attention_tiles() {
+  return nullptr;
+}
+
 /// NEON is part of every 64-bit ARM.
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {&vector_kernels_neon()};

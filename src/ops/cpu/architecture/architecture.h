@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/cpu/attention/codes/code_kernels.h"
+#include "ops/cpu/attention/tiles/attention_tiles.h"
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/dense/float_tiles.h"
 #include "ops/cpu/packed/variants.h"
@@ -30,6 +31,10 @@ std::vector<const CodeKernels*> architecture_code_kernels();
 /// The family's loops of float layers on tile registers, whether they run here or not; null: it has
 /// none.
 const FloatTiles* architecture_float_tiles();
+
+/// The family's loops of attention in tile registers, whether they run here or not; null: it has
+/// none.
+const AttentionTiles* architecture_attention_tiles();
 
 /// The family's vector kernels that run here, slowest first.
 std::vector<const VectorKernels*> architecture_vector_kernels();

@@ -23,6 +23,10 @@ const FloatTiles* architecture_float_tiles() {
   return nullptr;
 }
 
+const AttentionTiles* architecture_attention_tiles() {
+  return nullptr;
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {};
 }

@@ -77,6 +77,10 @@ const FloatTiles* architecture_float_tiles() {
   return &float_tiles_amxbf16();
 }
 
+const AttentionTiles* architecture_attention_tiles() {
+  return &attention_tiles_amxbf16();
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   std::vector<const VectorKernels*> kernels;
   if (cpu_features().avx2) {

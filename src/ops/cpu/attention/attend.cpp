@@ -2,10 +2,11 @@
 #include <cmath>
 #include <vector>
 
-#include "core/float8.h"
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/attention/code_attention.h"
 #include "ops/cpu/attention/codes/code_kernels.h"
+#include "ops/cpu/attention/seen_keys.h"
+#include "ops/cpu/attention/widened_vectors.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -15,18 +16,6 @@ namespace {
 constexpr std::int64_t kQueryRows = 64;   // heads times positions whose scores exist at a time
 constexpr std::int64_t kL1Floats = 8192;  // of values that stay in the L1 cache while rows pass
 constexpr std::int64_t kCodeCacheTokens = 64;  // whose codes do
-
-std::int64_t first_key(const AttentionProblem& p, std::int64_t position) {
-  return p.mask.window > 0 ? std::max<std::int64_t>(0, position - p.mask.window + 1) : 0;
-}
-
-std::int64_t key_count(const AttentionProblem& p) {
-  return p.memory_rows > 0 ? p.memory_rows : p.first_position + p.rows;
-}
-
-std::int64_t end_of_keys(const AttentionProblem& p, std::int64_t position) {
-  return p.mask.bidirectional ? key_count(p) : position + 1;
-}
 
 // What q . k is multiplied by before it is a score: integers have it in their products.
 float scale_of_products(const AttentionProblem& p) {
@@ -56,19 +45,6 @@ void clear_unseen(float* weights, std::int64_t from, std::int64_t to) {
   std::fill(weights + to, weights + rounded_up(to, kPageTokens), 0.0f);
 }
 
-const float* f32_row(const KvView& view, std::int64_t j) {
-  return static_cast<const float*>(view.data) + j * view.stride;
-}
-const core::Fp16* f16_row(const KvView& view, std::int64_t j) {
-  return static_cast<const core::Fp16*>(view.data) + j * view.stride;
-}
-// Values, or keys side by side.
-const core::E4m3* fp8_codes(const KvView& view) {
-  return static_cast<const core::E4m3*>(view.data);
-}
-const core::E4m3* fp8_row(const KvView& view, std::int64_t j) {
-  return static_cast<const core::E4m3*>(view.data) + j * view.stride;
-}
 // Asks for `bytes` of the page behind the one of a position, which the processor cannot foresee.
 void prefetch_next(const KvPages& vectors, std::int64_t position, std::int64_t end,
                    std::int64_t bytes) {
@@ -203,42 +179,6 @@ void mix_row(const AttentionProblem& p, float* numerators, std::int64_t ld, cons
                 });
 }
 
-void widen_floats(const KvView& view, std::int64_t from, std::int64_t to, std::int64_t dim,
-                  float* out) {
-  const std::int64_t count = (to - from) * dim;
-  switch (view.type) {
-    case KvType::kF32:
-      std::copy_n(f32_row(view, from), count, out);
-      return;
-    case KvType::kF16:
-      return vector_kernels().widen_f16(f16_row(view, from), out, count);
-    case KvType::kFp8:
-      return vector_kernels().widen_e4m3(fp8_row(view, from), out, count);
-    case KvType::kInt8:
-    case KvType::kInt4:
-      return;  // never widened
-  }
-}
-
-// Vectors [begin, end) as float32, contiguous or where they lie.
-struct FloatRows {
-  const float* data;
-  std::int64_t stride;
-  const float* row(std::int64_t j) const { return data + j * stride; }
-};
-FloatRows widen(const KvPages& vectors, std::int64_t begin, std::int64_t end, std::int64_t head_dim,
-                Scratch& scratch) {
-  if (vectors.type == KvType::kF32 && end <= vectors.page_tokens) {
-    return {f32_row(vectors.page(0), begin), vectors.stride};
-  }
-  float* floats = scratch.floats((end - begin) * head_dim);
-  for_each_page(vectors, begin, end,
-                [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t to) {
-                  widen_floats(view, from, to, head_dim, floats + (at - begin) * head_dim);
-                });
-  return {floats, head_dim};
-}
-
 std::int64_t padded_dim(std::int64_t head_dim) {
   const std::int64_t block = vector_kernels().block;
   return (head_dim + block - 1) / block * block;
@@ -261,7 +201,7 @@ const float* transpose_keys(const AttentionProblem& p, std::int64_t begin) {
   const std::int64_t end = key_count(p);
   float* transposed = transposed_keys.floats(rounded_up(end - begin, kPageTokens) * padded);
   if (p.keys.type != KvType::kFp8) {
-    const FloatRows rows = widen(p.keys, begin, end, p.head_dim, keys);
+    const FloatRows rows = widen_values(p.keys, begin, end, p.head_dim, keys);
     kernels.transpose(rows.data, rows.stride, end - begin, p.head_dim, transposed);
     return transposed;
   }
@@ -286,7 +226,7 @@ FloatVectors widen_vectors(const AttentionProblem& p) {
     vectors.keys = transpose_keys(p, vectors.begin);
   }
   if (!has_range(p.values.type)) {
-    vectors.values = widen(p.values, vectors.begin, key_count(p), p.head_dim, values);
+    vectors.values = widen_values(p.values, vectors.begin, key_count(p), p.head_dim, values);
   }
   return vectors;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "ops/cpu/attention/rope.h"
+#include "ops/cpu/attention/seen_keys.h"
+#include "ops/cpu/attention/tiles/tiled_attention.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -98,8 +100,9 @@ void turn_back(const formats::Hadamard& turn, const AttentionProblem& p) {
   }
 }
 
-// Rows [begin, end) of a problem: all, or of one whose rows see no key behind themselves.
+// Rows [begin, end) of a problem.
 AttentionProblem rows_of(AttentionProblem p, std::int64_t begin, std::int64_t end) {
+  p.memory_rows = p.mask.bidirectional ? key_count(p) : p.memory_rows;
   p.q += begin * p.ldq;
   p.out += begin * p.ldo;
   p.first_position += begin;
@@ -125,7 +128,8 @@ std::int64_t pieces_of(const AttentionSpec& spec, const Batch<KvCache>& batch, i
 }  // namespace
 
 void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
-               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool) {
+               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool,
+               const AttentionTiles* tiles) {
   pool.parallel_for(qkv.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       prepare_row(qkv.row(i), spec, batch.positions[static_cast<std::size_t>(i)]);
@@ -151,9 +155,18 @@ void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
     if (begin == end) {
       return;
     }
-    const AttentionProblem problem =
-        rows_of(problem_of(qkv, spec, layer, slice, task % spec.kv_heads, out), begin, end);
-    (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
+    const AttentionProblem whole = problem_of(qkv, spec, layer, slice, task % spec.kv_heads, out);
+    const AttentionProblem problem = rows_of(whole, begin, end);
+    const bool in_tiles =
+        tiles != nullptr && has_attention_tiles(whole.keys.type, whole.values.type);
+    const std::int64_t tiled = in_tiles ? std::clamp(slice.prompt_rows, begin, end) : begin;
+    if (tiled > begin) {
+      attend_in_tiles(*tiles, rows_of(problem, 0, tiled - begin));
+    }
+    if (tiled < end) {
+      (slice.rows < kBlockRows ? attend_rows
+                               : attend_blocks)(rows_of(problem, tiled - begin, end - begin));
+    }
     if (slice.cache != nullptr && slice.cache->value_turn() != nullptr) {
       turn_back(*slice.cache->value_turn(), problem);
     }

@@ -10,6 +10,17 @@
 
 namespace nibble::ops::cpu {
 
+struct AttentionTiles;
+
+/// The tile registers in which attention of prompts is computed here (tiles/attention_tiles.h);
+/// null: in none. None where NIBBLE_ISA names an instruction set without them. Throws as
+/// named_variant() (packed/variants.h).
+const AttentionTiles* active_attention_tiles();
+
+/// Whether these are not null and take keys and values of such types, so that a row of a prompt has
+/// other bits than one behind it.
+bool has_attention_of_prompts(KvTypes types);
+
 /// Attention of all query heads that share one KV head.
 ///   scores(i, j) = scale q_i . k_j   for positions j that the mask lets p_i see:
 ///                  (p_i - window, p_i], or all in both directions; then cap tanh(. / cap), if any
@@ -44,9 +55,11 @@ void attend_blocks(const AttentionProblem& problem);
 void attend_reference(const AttentionProblem& problem);
 
 /// The attention operator (ops.h): QK norm, RoPE and key centre in place on qkv, append to the
-/// caches, attend. out [m, heads * head_dim].
+/// caches, attend. out [m, heads * head_dim]. Rows of prompts (SequenceSlice::prompt_rows) attend
+/// in `tiles` where these take their keys and values and are not null.
 void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
-               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool);
+               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool,
+               const AttentionTiles* tiles = active_attention_tiles());
 
 /// Keeps kv [m, 2 kv_heads head_dim] of the batch's rows in the memories of its slices, from
 /// position 0 on.

@@ -1,10 +1,10 @@
 #include "ops/cpu/dense/tiled_linear.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "core/float16.h"
 #include "core/tensor.h"
+#include "ops/cpu/tiles/all_finite.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -154,14 +154,6 @@ class Layer {
         }
       }
     }
-  }
-
-  static bool all_finite(const float* values, std::int64_t count) {
-    std::int32_t largest = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
-    }
-    return largest < 0x7f800000;
   }
 
   float dot(const float* x, std::int64_t row) const {
