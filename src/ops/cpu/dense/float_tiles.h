@@ -43,6 +43,14 @@ inline constexpr std::int64_t kTileSums = std::int64_t{16} * 16;
 inline constexpr std::int64_t kGroupSums =
     4 * kTileSums;  // floats of a strip for a group of tokens
 
+/// Up to how many tokens vectors multiply in the place of tile registers, at most kGroupTokens.
+struct FewTokens {
+  std::int64_t bf16 = 0;
+  std::int64_t f16 = 0;
+};
+/// Estimated from the number of instructions, not measured.
+inline constexpr FewTokens kFewTokens = {.bf16 = 3, .f16 = 1};
+
 /// Steps of the panels in which inputs pass: the weights of a strip then fill 32 KiB.
 constexpr std::int64_t panel_steps(bool is_f16) {
   return is_f16 ? 8 : 16;
@@ -57,7 +65,8 @@ struct TokensToSplit {
   std::int64_t k = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each.
+  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each. For
+  /// vectors float32 numbers, [steps][tokens][kInputDigits][even inputs, odd inputs][kStepPairs].
   std::uint32_t* digits = nullptr;
 };
 
@@ -71,7 +80,7 @@ struct FloatTileTask {
   std::int64_t first_strip = 0;
   std::int64_t strips = 0;
 
-  /// [panels][groups], each as TokensToSplit::digits.
+  /// [panels][groups], each as TokensToSplit::digits. Vectors have one group.
   const std::uint32_t* digits = nullptr;
   std::int64_t tokens = 0;
   std::int64_t columns = 0;  // of all groups
@@ -89,6 +98,12 @@ struct FloatTiles {
   bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
   void (*split)(const TokensToSplit&) = nullptr;
   void (*multiply)(const FloatTileTask&) = nullptr;
+
+  /// The same, with the same bits, in vectors, for at most kGroupTokens tokens.
+  FewTokens few_tokens;
+  void (*split_few)(const TokensToSplit&) = nullptr;
+  void (*multiply_few)(const FloatTileTask&) = nullptr;
+
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds of digits.
   std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;

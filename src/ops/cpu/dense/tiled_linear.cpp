@@ -31,6 +31,7 @@ struct Tokens {
   float* y = nullptr;
   std::int64_t ldy = 0;
 
+  bool in_vectors = false;   // not in tile registers; one block of one group
   std::int64_t columns = 0;  // of a group
   std::int64_t blocks = 0;
   std::int64_t block_groups = 0;  // of every block but the last
@@ -62,7 +63,9 @@ class Layer {
   }
 
  private:
-  static void divide(Tokens& tokens) {
+  void divide(Tokens& tokens) const {
+    const FewTokens& few = tiles_.few_tokens;
+    tokens.in_vectors = tokens.count <= (is_f16_ ? few.f16 : few.bf16);
     tokens.columns = std::min(tokens.count, kGroupTokens);
     const std::int64_t groups = divide_up(tokens.count, tokens.columns);
     tokens.blocks = divide_up(tokens.count, kBlockTokens);
@@ -70,15 +73,16 @@ class Layer {
     tokens.blocks = divide_up(groups, tokens.block_groups);
   }
 
-  std::int64_t group_words(const Tokens& tokens) const {
-    return steps_ * kInputDigits * kStepPairs * tokens.columns;
+  static std::int64_t step_words(const Tokens& tokens) {
+    const std::int64_t words = kInputDigits * kStepPairs * tokens.columns;
+    return tokens.in_vectors ? 2 * words : words;
   }
+  std::int64_t group_words(const Tokens& tokens) const { return steps_ * step_words(tokens); }
 
   /// A unit of work is one panel of one group.
   void split(const Tokens& tokens, std::uint32_t* digits, core::ThreadPool& pool) const {
     const std::int64_t panels = divide_up(steps_, panel_steps_);
     const std::int64_t groups = divide_up(tokens.count, tokens.columns);
-    const std::int64_t step_words = kInputDigits * kStepPairs * tokens.columns;
     const std::int64_t grain =
         divide_up(kSplitNumbers, tokens.columns * panel_steps_ * kStepInputs);
     pool.parallel_for(groups * panels, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -98,8 +102,8 @@ class Layer {
         task.steps = std::min(panel_steps_, steps_ - first_step);
         task.digits =
             digits + block * tokens.block_groups * group_words(tokens) +
-            (first_step * in_block + group % tokens.block_groups * task.steps) * step_words;
-        tiles_.split(task);
+            (first_step * in_block + group % tokens.block_groups * task.steps) * step_words(tokens);
+        tokens.in_vectors ? tiles_.split_few(task) : tiles_.split(task);
       }
     });
   }
@@ -133,7 +137,7 @@ class Layer {
         const std::int64_t token = block * tokens.block_tokens();
         task.y = tokens.y + token * tokens.ldy;
         task.ldy = tokens.ldy;
-        tiles_.multiply(task);
+        tokens.in_vectors ? tiles_.multiply_few(task) : tiles_.multiply(task);
         repair(tokens.x + token * tokens.ldx, tokens.ldx, task);
       }
     });
