@@ -14,7 +14,8 @@ const FloatTiles& emulated_floats_avx512() {
       .runs_here = [] { return cpu_features().avx512; },
       .split = split_tokens<FloatLanes512>,
       .multiply = multiply_floats<EmulatedTiles, FloatLanes512>,
-      .few_tokens = kFewTokens,
+      .unpanelled_tokens = kUnpanelledTokens,
+      .vector_tokens = kVectorTokens,
       .split_few = split_few_tokens<FloatLanes512>,
       .multiply_few = multiply_few_tokens<FloatLanes512>,
   };

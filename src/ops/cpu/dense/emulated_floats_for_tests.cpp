@@ -21,16 +21,18 @@ const FloatTiles& emulated_floats() {
             multiply_floats<EmulatedTiles, PlainFloatLanes>(task);
             ASSERT_FALSE(EmulatedTiles::is_configured()) << "the tile configuration leaks";
           },
-      .few_tokens = kFewTokens,
+      .unpanelled_tokens = kUnpanelledTokens,
+      .vector_tokens = kVectorTokens,
       .split_few = split_few_tokens<PlainFloatLanes>,
       .multiply_few = multiply_few_tokens<PlainFloatLanes>,
   };
   return kTiles;
 }
 
-FloatTiles with_few_tokens(const FloatTiles& tiles, std::int64_t tokens) {
+FloatTiles with_limits(const FloatTiles& tiles, std::int64_t in_vectors, std::int64_t unpanelled) {
   FloatTiles other = tiles;
-  other.few_tokens = {.bf16 = tokens, .f16 = tokens};
+  other.vector_tokens = {.bf16 = in_vectors, .f16 = in_vectors};
+  other.unpanelled_tokens = {.bf16 = unpanelled, .f16 = unpanelled};
   return other;
 }
 

@@ -26,7 +26,6 @@ namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kLaneRows = 16;
-constexpr std::int64_t kStepsAhead = 8;  // that weights are asked for before they are read
 constexpr std::int64_t kTokenWords = kInputDigits * kStepInputs;  // digits of a step of a token
 
 /// Pairs as they lie, two inputs a word.
@@ -77,20 +76,6 @@ NIBBLE_INLINE void transpose_step(const FloatTileTask& task, std::int64_t row, s
     }
   }
   Weights::transpose(whole, kStepInputs, to);
-}
-
-/// Asks for 16 rows some steps ahead, or for the first steps of those that follow.
-NIBBLE_INLINE void ask_for_step(const FloatTileTask& task, std::int64_t row, std::int64_t step) {
-  std::int64_t ahead = step + kStepsAhead;
-  if (ahead >= task.steps) {
-    ahead -= task.steps;
-    row += kLaneRows;
-  }
-  const std::int64_t end = row + kLaneRows < task.n ? row + kLaneRows : task.n;
-  const std::int64_t input = ahead * kStepInputs;
-  for (; row < end && input < task.k; ++row) {
-    __builtin_prefetch(task.weights + row * task.k + input, 0, 2);
-  }
 }
 
 /// The products of one step for N tokens, in the order in which tile registers add them.
@@ -162,7 +147,7 @@ NIBBLE_NOINLINE void add_rows(const FloatTileTask& task, std::int64_t row, float
   alignas(64) std::uint16_t turned[kTileHalves];
   const std::uint32_t* digits = task.digits;
   for (std::int64_t step = 0; step < task.steps; ++step) {
-    ask_for_step(task, row, step);
+    ask_for_step(task, row, kLaneRows, step);
     transpose_step<Lanes, Weights>(task, row, step, turned);
     std::int64_t token = 0;
     for (; token + kTokens <= task.tokens; token += kTokens) {

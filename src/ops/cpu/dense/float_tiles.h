@@ -43,13 +43,18 @@ inline constexpr std::int64_t kTileSums = std::int64_t{16} * 16;
 inline constexpr std::int64_t kGroupSums =
     4 * kTileSums;  // floats of a strip for a group of tokens
 
-/// Up to how many tokens vectors multiply in the place of tile registers, at most kGroupTokens.
-struct FewTokens {
+/// Up to how many tokens something is done, at most kGroupTokens, by the type of weights.
+struct TokenLimits {
   std::int64_t bf16 = 0;
   std::int64_t f16 = 0;
+
+  bool include(std::int64_t tokens, bool is_f16) const { return tokens <= (is_f16 ? f16 : bf16); }
 };
-/// Estimated from the number of instructions, not measured.
-inline constexpr FewTokens kFewTokens = {.bf16 = 3, .f16 = 1};
+/// Up to so many tokens vectors multiply, in the place of tile registers, and up to so many weights
+/// go to tile registers without panels. All have the same bits. Estimated from the number of
+/// instructions, not measured.
+inline constexpr TokenLimits kVectorTokens = {.bf16 = 3, .f16 = 1};
+inline constexpr TokenLimits kUnpanelledTokens = {.bf16 = 15, .f16 = 15};
 
 /// Steps of the panels in which inputs pass: the weights of a strip then fill 32 KiB.
 constexpr std::int64_t panel_steps(bool is_f16) {
@@ -85,11 +90,16 @@ struct FloatTileTask {
   std::int64_t tokens = 0;
   std::int64_t columns = 0;  // of all groups
   std::int64_t groups = 0;   // that hold the tokens
+  bool has_panels = true;    // or one group takes weights step by step
 
   float* sums = nullptr;  // [strips][groups][kGroupSums], at the start of a cache line
   float* y = nullptr;     // [tokens, n], rows ldy apart
   std::int64_t ldy = 0;
 };
+
+/// Whether layers of floats take tile registers without being asked (by NIBBLE_ISA=amxint8) where
+/// the CPU has them.
+inline constexpr bool kFloatTilesByDefault = false;
 
 /// The loops, on the hardware or on what stands in for it in tests.
 struct FloatTiles {
@@ -98,9 +108,10 @@ struct FloatTiles {
   bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
   void (*split)(const TokensToSplit&) = nullptr;
   void (*multiply)(const FloatTileTask&) = nullptr;
+  TokenLimits unpanelled_tokens;
 
   /// The same, with the same bits, in vectors, for at most kGroupTokens tokens.
-  FewTokens few_tokens;
+  TokenLimits vector_tokens;
   void (*split_few)(const TokensToSplit&) = nullptr;
   void (*multiply_few)(const FloatTileTask&) = nullptr;
 

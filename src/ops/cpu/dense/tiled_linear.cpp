@@ -32,6 +32,7 @@ struct Tokens {
   std::int64_t ldy = 0;
 
   bool in_vectors = false;   // not in tile registers; one block of one group
+  bool in_panels = true;     // the weights for tile registers
   std::int64_t columns = 0;  // of a group
   std::int64_t blocks = 0;
   std::int64_t block_groups = 0;  // of every block but the last
@@ -64,8 +65,8 @@ class Layer {
 
  private:
   void divide(Tokens& tokens) const {
-    const FewTokens& few = tiles_.few_tokens;
-    tokens.in_vectors = tokens.count <= (is_f16_ ? few.f16 : few.bf16);
+    tokens.in_vectors = tiles_.vector_tokens.include(tokens.count, is_f16_);
+    tokens.in_panels = !tiles_.unpanelled_tokens.include(tokens.count, is_f16_);
     tokens.columns = std::min(tokens.count, kGroupTokens);
     const std::int64_t groups = divide_up(tokens.count, tokens.columns);
     tokens.blocks = divide_up(tokens.count, kBlockTokens);
@@ -133,6 +134,7 @@ class Layer {
         task.tokens = tokens.tokens_of(block);
         task.columns = tokens.columns;
         task.groups = divide_up(task.tokens, task.columns);
+        task.has_panels = tokens.in_panels;
         task.sums = scratch.floats(task.strips * task.groups * kGroupSums);
         const std::int64_t token = block * tokens.block_tokens();
         task.y = tokens.y + token * tokens.ldy;

@@ -27,12 +27,13 @@ using core::DType;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Each once with no tokens in vectors, and once with as many as they take.
+/// Each with panels alone, and with as many tokens as can be in vectors, or without panels.
 std::vector<FloatTiles> tested_tiles() {
   std::vector<FloatTiles> tested;
   for (const FloatTiles* const tiles : float_tiles_of_tests()) {
-    tested.push_back(with_few_tokens(*tiles, 0));
-    tested.push_back(with_few_tokens(*tiles, kGroupTokens));
+    tested.push_back(with_limits(*tiles, 0, 0));
+    tested.push_back(with_limits(*tiles, kGroupTokens, 0));
+    tested.push_back(with_limits(*tiles, 0, kGroupTokens));
   }
   return tested;
 }
@@ -166,7 +167,7 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
   constexpr std::int64_t kTokens = 70;
-  const FloatTiles expected = with_few_tokens(emulated_floats(), 0);
+  const FloatTiles expected = with_limits(emulated_floats(), 0, 0);
   for (const auto& [n, k] : {std::pair{51, 96}, {20, 1089}}) {
     const std::vector<float> x = core::normal_values(kTokens * k, 4);
     for (const DType type : {DType::kF16, DType::kBF16}) {

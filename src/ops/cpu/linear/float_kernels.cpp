@@ -41,11 +41,11 @@ Refusal tiles_refusal(const FloatTiles& tiles, const LayerProblem& problem) {
   if (!tiles.runs_here()) {
     return Reason("this machine lacks {}", std::string_view(tiles.needs));
   }
-  if (problem.named == nullptr) {
+  if (problem.named == nullptr && !kFloatTilesByDefault) {
     return Reason(
         "few tokens are slower so, and all must be computed alike; NIBBLE_ISA=amxint8 asks for it");
   }
-  if (!problem.named->has_tile_registers) {
+  if (problem.named != nullptr && !problem.named->has_tile_registers) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
   return std::nullopt;
