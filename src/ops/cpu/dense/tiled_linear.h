@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"
+#include "ops/cpu/dense/float_digits.h"
 #include "ops/cpu/dense/float_tiles.h"
 
 namespace nibble::ops::cpu {
@@ -19,6 +20,12 @@ bool has_float_tiles(core::DType type);
 /// batch. A number of y that is not finite is made again in float32 (dense_linear), so that
 /// infinities, NaN, and numbers that leave the range of digits or sums give what they give there.
 void tiled_linear(const FloatTiles& tiles, const float* x, std::int64_t m, std::int64_t ldx,
+                  const formats::PackedWeight& weight, float* y, std::int64_t ldy,
+                  core::ThreadPool& pool);
+
+/// The same of an activation whose digits were made for the weight's type by the same tiles, so
+/// that several layers can share them.
+void tiled_linear(const FloatTiles& tiles, const FloatDigits& x,
                   const formats::PackedWeight& weight, float* y, std::int64_t ldy,
                   core::ThreadPool& pool);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/dense/emulated_floats_for_tests.h"
 #include "ops/cpu/dense/plain_float_lanes.h"
+#include "ops/cpu/linear/linear_input.h"
+#include "ops/cpu/matrix.h"
 
 // The loops on emulated tiles, with plain vectors and with those of the CPU, and on the tiles of
 // the CPU where it has them.
@@ -26,17 +29,6 @@ namespace {
 using core::DType;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-/// Each with panels alone, and with as many tokens as can be in vectors, or without panels.
-std::vector<FloatTiles> tested_tiles() {
-  std::vector<FloatTiles> tested;
-  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
-    tested.push_back(with_limits(*tiles, 0, 0));
-    tested.push_back(with_limits(*tiles, kGroupTokens, 0));
-    tested.push_back(with_limits(*tiles, 0, kGroupTokens));
-  }
-  return tested;
-}
 
 formats::PackedWeight random_weight(std::int64_t n, std::int64_t k, DType type) {
   return formats::dense_weight(core::from_float32(core::normal_values(n * k, 5), {n, k}, type));
@@ -100,7 +92,7 @@ double worst_share(const FloatTiles& tiles, const std::vector<float>& x, std::in
 
 TEST(TiledLinear, StaysWithinItsBoundForEveryShape) {
   core::ThreadPool pool(2);
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     double worst = 0;
     for (const auto& [n, k] :
          {std::pair{1, 1}, {5, 7}, {16, 32}, {33, 31}, {97, 64}, {40, 545}, {70, 1089}}) {
@@ -108,24 +100,24 @@ TEST(TiledLinear, StaysWithinItsBoundForEveryShape) {
         const formats::PackedWeight weight = random_weight(n, k, type);
         for (const std::int64_t m : {1, 2, 5, 16, 17, 33, 70}) {
           const std::vector<float> x = core::normal_values(m * (k + 3), 11);
-          const double share = worst_share(tiles, x, m, k + 3, weight, pool);
-          ASSERT_LE(share, 1) << tiles.name << ": " << m << " x " << n << " x " << k;
+          const double share = worst_share(*tiles, x, m, k + 3, weight, pool);
+          ASSERT_LE(share, 1) << tiles->name << ": " << m << " x " << n << " x " << k;
           worst = std::max(worst, share);
         }
       }
     }
-    RecordProperty(tiles.name, std::to_string(worst));
+    RecordProperty(tiles->name, std::to_string(worst));
   }
 }
 
 // More tokens than digits exist of at a time; blocks of unequal numbers of groups.
 TEST(TiledLinear, TakesManyTokensInBlocks) {
   core::ThreadPool pool(2);
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     const formats::PackedWeight weight = random_weight(300, 40, DType::kBF16);
     for (const std::int64_t m : {257, 300, 512, 530}) {
       const std::vector<float> x = core::normal_values(m * 40, 11);
-      ASSERT_LE(worst_share(tiles, x, m, 40, weight, pool), 1) << tiles.name << ' ' << m;
+      ASSERT_LE(worst_share(*tiles, x, m, 40, weight, pool), 1) << tiles->name << ' ' << m;
     }
   }
 }
@@ -143,7 +135,7 @@ TEST(TiledLinear, IsAsAccurateAsFloat32) {
   core::ThreadPool pool(2);
   constexpr std::int64_t kTokens = 16;
   constexpr std::int64_t kRows = 64;
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const std::int64_t k : {128, 2048, 11008}) {
       const std::vector<float> x = core::normal_values(kTokens * k, 3);
       for (const DType type : {DType::kF16, DType::kBF16}) {
@@ -152,11 +144,11 @@ TEST(TiledLinear, IsAsAccurateAsFloat32) {
         dense_linear_reference(x.data(), kTokens, k, weight, expected.data(), kRows);
         std::vector<float> wide(expected.size());
         dense_linear(x.data(), kTokens, k, weight, wide.data(), kRows, pool);
-        const double error = error_of(results(tiles, x, kTokens, weight, pool), expected);
+        const double error = error_of(results(*tiles, x, kTokens, weight, pool), expected);
         const double of_float32 = error_of(wide, expected);
-        RecordProperty(std::string(tiles.name) + ' ' + std::to_string(k),
+        RecordProperty(std::string(tiles->name) + ' ' + std::to_string(k),
                        std::to_string(error / of_float32));
-        EXPECT_LE(error, 1.25 * of_float32) << tiles.name << ", " << k << " inputs";
+        EXPECT_LE(error, 1.25 * of_float32) << tiles->name << ", " << k << " inputs";
       }
     }
   }
@@ -167,7 +159,7 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
   constexpr std::int64_t kTokens = 70;
-  const FloatTiles expected = with_limits(emulated_floats(), 0, 0);
+  const FloatTiles in_panels = with_limits(emulated_floats(), 0, 0);
   for (const auto& [n, k] : {std::pair{51, 96}, {20, 1089}}) {
     const std::vector<float> x = core::normal_values(kTokens * k, 4);
     for (const DType type : {DType::kF16, DType::kBF16}) {
@@ -175,14 +167,14 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
       std::vector<float> alone;
       for (std::int64_t i = 0; i < kTokens; ++i) {
         const std::vector<float> row =
-            results(expected, std::span(x).subspan(i * k, k), 1, weight, one);
+            results(in_panels, std::span(x).subspan(i * k, k), 1, weight, one);
         alone.insert(alone.end(), row.begin(), row.end());
       }
-      for (const FloatTiles& tiles : tested_tiles()) {
+      for (const FloatTiles* const tiles : float_tiles_of_tests()) {
         for (const std::int64_t m : {1, 2, 15, 16, 17, 31, 47, 70}) {
-          ASSERT_TRUE(same_bits(results(tiles, x, m, weight, three),
+          ASSERT_TRUE(same_bits(results(*tiles, x, m, weight, three),
                                 std::span(alone).first(static_cast<std::size_t>(m * n))))
-              << tiles.name << ": " << m << " rows of " << n << " x " << k;
+              << tiles->name << ": " << m << " rows of " << n << " x " << k;
         }
       }
     }
@@ -196,20 +188,20 @@ TEST(TiledLinear, OutputsDoNotDependOnOneAnother) {
   constexpr std::int64_t kRows = 90;
   constexpr std::int64_t kTokens = 3;
   const std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       const formats::PackedWeight whole = random_weight(kRows, kInputs, type);
-      const std::vector<float> expected = results(tiles, x, kTokens, whole, pool);
+      const std::vector<float> expected = results(*tiles, x, kTokens, whole, pool);
       for (const auto& [begin, count] : {std::pair{0, 45}, {45, 45}, {17, 40}, {89, 1}}) {
         core::Tensor rows = core::Tensor::zeros(type, {count, kInputs});
         std::memcpy(rows.mutable_raw(), whole.dense.raw() + begin * kInputs * 2,
                     static_cast<std::size_t>(rows.bytes()));
         const auto part = formats::dense_weight(std::move(rows));
-        const std::vector<float> y = results(tiles, x, kTokens, part, pool);
+        const std::vector<float> y = results(*tiles, x, kTokens, part, pool);
         for (std::int64_t i = 0; i < kTokens; ++i) {
           EXPECT_TRUE(same_bits(std::span(y).subspan(i * count, count),
                                 std::span(expected).subspan(i * kRows + begin, count)))
-              << tiles.name << ": rows from " << begin << " on";
+              << tiles->name << ": rows from " << begin << " on";
         }
       }
     }
@@ -223,7 +215,7 @@ TEST(TiledLinear, GivesWhatFloat32GivesWhereSumsAreNotFinite) {
   constexpr std::int64_t kTokens = 20;
   constexpr std::int64_t kRows = 40;
   const float largest = std::numeric_limits<float>::max();
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       std::vector<float> w = core::normal_values(kRows * kInputs, 5);
       std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
@@ -237,16 +229,16 @@ TEST(TiledLinear, GivesWhatFloat32GivesWhereSumsAreNotFinite) {
       x[17 * kInputs] = largest;                                // rounds to infinity
       x[18 * kInputs] = 0.9f * largest;                         // products leave the range
       const auto weight = formats::dense_weight(core::from_float32(w, {kRows, kInputs}, type));
-      const std::vector<float> y = results(tiles, x, kTokens, weight, pool);
+      const std::vector<float> y = results(*tiles, x, kTokens, weight, pool);
       std::vector<float> expected(y.size());
       dense_linear(x.data(), kTokens, kInputs, weight, expected.data(), kRows, pool);
       for (std::size_t i = 0; i < y.size(); ++i) {
         if (std::isfinite(expected[i]) && i / kRows < 17) {
-          EXPECT_NEAR(y[i], expected[i], 1e-4) << tiles.name << ' ' << i;
+          EXPECT_NEAR(y[i], expected[i], 1e-4) << tiles->name << ' ' << i;
         } else {
           EXPECT_TRUE(y[i] == expected[i] || (std::isnan(y[i]) && std::isnan(expected[i])) ||
                       std::fabs(y[i] / expected[i] - 1) < 1e-5)
-              << tiles.name << ' ' << i << ": " << y[i] << ", not " << expected[i];
+              << tiles->name << ' ' << i << ": " << y[i] << ", not " << expected[i];
         }
       }
       EXPECT_FALSE(std::isfinite(y[3]));
@@ -258,15 +250,41 @@ TEST(TiledLinear, GivesWhatFloat32GivesWhereSumsAreNotFinite) {
 TEST(TiledLinear, LosesLittleToUnderflow) {
   core::ThreadPool pool(1);
   constexpr std::int64_t kInputs = 64;
-  for (const FloatTiles& tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       const formats::PackedWeight weight = random_weight(5, kInputs, type);
       for (const int exponent : {-90, -104, -110, -120, -126, -140}) {
         std::vector<float> x = core::normal_values(2 * kInputs, 8);
         std::for_each(x.begin(), x.end(), [&](float& v) { v = std::ldexp(v, exponent); });
-        EXPECT_LE(worst_share(tiles, x, 2, kInputs, weight, pool), 1) << tiles.name << exponent;
+        EXPECT_LE(worst_share(*tiles, x, 2, kInputs, weight, pool), 1) << tiles->name << exponent;
       }
     }
+  }
+}
+
+TEST(TiledLinear, LayersOfOneTypeShareTheDigitsOfTheirInput) {
+  constexpr std::int64_t kInputs = 70;
+  constexpr std::int64_t kTokens = 20;
+  core::ThreadPool pool(2);
+  LinearWorkspace workspace{pool, std::make_shared<BufferPool>(), {}};
+  const std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
+  const FloatTiles& tiles = emulated_floats();
+  for (int round = 0; round < 2; ++round) {  // the second takes the memory of the first
+    Matrix values(workspace.buffers, kTokens, kInputs);
+    std::copy(x.begin(), x.end(), values.data());
+    LinearInput input(std::move(values));
+    std::vector<const FloatDigits*> digits;
+    for (const DType type : {DType::kF16, DType::kBF16, DType::kF16, DType::kBF16}) {
+      const formats::PackedWeight weight = random_weight(40, kInputs, type);
+      digits.push_back(&input.digits(tiles, input.values(), type == DType::kF16, workspace));
+      std::vector<float> y(kTokens * 40);
+      tiled_linear(tiles, *digits.back(), weight, y.data(), 40, pool);
+      EXPECT_TRUE(same_bits(y, results(tiles, x, kTokens, weight, pool)));
+    }
+    EXPECT_EQ(digits[0], digits[2]);
+    EXPECT_EQ(digits[1], digits[3]);
+    EXPECT_NE(digits[0], digits[1]);
+    EXPECT_EQ(workspace.spare_digits.size(), 2U);
   }
 }
 
