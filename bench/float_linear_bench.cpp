@@ -14,8 +14,10 @@
 #include "float_limits.h"
 #include "formats/format.h"
 #include "measure.h"
+#include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dense/dense_linear.h"
+#include "ops/cpu/dense/float_tiles.h"
 #include "ops/cpu/dense/tiled_linear.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -37,6 +39,12 @@
 // the same weights without tile registers:
 //
 //   float_linear_bench --schemes bf16/float32,bf16,f16/float32,f16 --tokens 1,4,16,64,256,1024
+//
+// On a CPU with AMX-BF16 the ways of few tokens, whatever NIBBLE_ISA says (dense/float_tiles.h):
+// bf16/vectors, bf16/steps (tile registers without panels), bf16/panels; with more than 16 tokens
+// all are bf16/panels.
+//
+//   float_linear_bench --schemes bf16/float32,bf16/vectors,bf16/steps,bf16/panels --tokens 1,2,4,8
 namespace {
 
 using namespace nibble;
@@ -57,7 +65,7 @@ struct Options {
   double kept = 0.5;
   std::vector<std::string> schemes = {"f16", "f16-g16-bsr"};
   std::vector<std::string> shapes = {"qkv", "out", "gate|up", "down"};
-  std::vector<std::int64_t> tokens = {1, 4, 16};
+  std::vector<std::int64_t> tokens = {1, 2, 4, 8, 16};
 };
 
 /// Which groups of a row are kept.
@@ -92,19 +100,52 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
   return formats::round_to_nearest(values, n, k, scheme);
 }
 
-constexpr std::string_view kInFloat32 = "/float32";
+/// How dense weights are multiplied, behind the name of their scheme.
+enum class Way { kByKernel, kFloat32, kVectors, kSteps, kPanels };
+constexpr std::pair<std::string_view, Way> kWays[] = {{"/float32", Way::kFloat32},
+                                                      {"/vectors", Way::kVectors},
+                                                      {"/steps", Way::kSteps},
+                                                      {"/panels", Way::kPanels}};
+
+Way way_of(std::string_view name) {
+  for (const auto& [end, way] : kWays) {
+    if (name.ends_with(end)) {
+      return way;
+    }
+  }
+  return Way::kByKernel;
+}
+
+/// Tile registers of this machine with limits that take few tokens one way.
+FloatTiles tiles_of(Way way) {
+  const FloatTiles* const found = architecture_float_tiles();
+  core::require(found != nullptr && found->runs_here(), core::ErrorKind::kUsage,
+                "this machine lacks {}", found != nullptr ? found->needs : "tile registers");
+  constexpr TokenLimits kNone = {};
+  constexpr TokenLimits kAll = {.bf16 = kGroupTokens, .f16 = kGroupTokens};
+  FloatTiles tiles = *found;
+  tiles.vector_tokens = way == Way::kVectors ? kAll : kNone;
+  tiles.unpanelled_tokens = way == Way::kSteps ? kAll : kNone;
+  return tiles;
+}
 
 /// Copies of one layer in one scheme, as the engine prepares them.
 class Copies {
  public:
   Copies(CpuOps& ops, const std::string& name, const Layer& layer, const Options& options,
          int first_id)
-      : ops_(ops), name_(name), in_float32_(name.ends_with(kInFloat32)) {
-    const std::string scheme = in_float32_ ? name.substr(0, name.size() - kInFloat32.size()) : name;
+      : ops_(ops), name_(name), way_(way_of(name)) {
+    const std::string scheme = way_ == Way::kByKernel ? name : name.substr(0, name.rfind('/'));
     const formats::PackedWeight weight =
         random_weight(formats::parse_scheme(scheme), layer.n, layer.k, options.kept);
-    core::require(!in_float32_ || formats::is_dense(weight.scheme), core::ErrorKind::kUsage,
+    core::require(way_ == Way::kByKernel || formats::is_dense(weight.scheme),
+                  core::ErrorKind::kUsage,
                   "{}: only dense weights are multiplied without their kernel", name);
+    if (way_ != Way::kByKernel && way_ != Way::kFloat32) {
+      core::require(has_float_tiles(weight.scheme.code.dense), core::ErrorKind::kUsage,
+                    "{}: tile registers multiply f16 and bf16", name);
+      tiles_ = tiles_of(way_);
+    }
     bytes_ = formats::stored_bytes(weight);
     const std::int64_t count = options.cold_bytes / bytes_ + 1;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -128,7 +169,8 @@ class Copies {
   /// Products of BF16 for each weight; 0: it does not take tile registers.
   double tile_products() const {
     const formats::Scheme& scheme = sets_.front().parts.front().weight.scheme;
-    if (in_float32_ || !formats::is_dense(scheme) || !has_float_tiles(scheme.code.dense)) {
+    if (way_ == Way::kFloat32 || !formats::is_dense(scheme) ||
+        !has_float_tiles(scheme.code.dense)) {
       return 0;
     }
     return scheme.code.dense == core::DType::kF16 ? 5 : 3;
@@ -180,19 +222,25 @@ class Copies {
   }
 
   Matrix multiply(CpuOps::Input& x, const LinearSet& set) {
-    if (!in_float32_) {
+    if (way_ == Way::kByKernel) {
       return ops_.linear(x, set);
     }
     const formats::PackedWeight& weight = set.parts.front().weight;
     const Matrix& in = x.values();
     Matrix y = ops_.matrix(in.rows(), weight.n);
-    dense_linear(in.data(), in.rows(), in.columns(), weight, y.data(), weight.n, ops_.pool());
+    if (way_ == Way::kFloat32) {
+      dense_linear(in.data(), in.rows(), in.columns(), weight, y.data(), weight.n, ops_.pool());
+    } else {
+      tiled_linear(tiles_, in.data(), in.rows(), in.columns(), weight, y.data(), weight.n,
+                   ops_.pool());
+    }
     return y;
   }
 
   CpuOps& ops_;
   std::string name_;
-  bool in_float32_;
+  Way way_;
+  FloatTiles tiles_;
   std::vector<LinearSet> sets_;
   std::int64_t bytes_ = 0;
 };

@@ -16,21 +16,22 @@
 /// block, whose digits of the panel's inputs stay in the L2 cache. Its four C tiles are stored
 /// between panels, which changes no bit of them.
 ///
-/// A panel is decoded before its products begin, so few tokens wait for both: a token takes up to
-/// 1.8 times (F16: 3.1 times) as long as in float32.
+/// Few tokens take no panels, which they would wait for: tiles are loaded from where BF16 weights
+/// lie, and F16 weights are decoded step by step, while tiles of the step before multiply.
 ///
 /// `Lanes` is the work on vectors (float_lanes512.h):
 ///
 ///   split_inputs(x, hi, mid, lo)   32 floats -> digits, 16 pairs of each
 ///   split_halves(w, hi, lo)        32 float16 -> digits, 32 of each
-///   transpose(from, to)            [16][16] words
+///   transpose(from, stride, to)    [16][16] words, rows of `from` stride bytes apart
 ///   copy(from, count, to)          at most 16 words, `from` at the start of a cache line
 namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kTileHalves = 16 * kStepInputs;  // 16-bit numbers of an A tile
-constexpr int kHighSums = 0;                            // C tiles of the highest digits: 0 and 1
-constexpr int kOtherSums = 2;                           // of the others: 2 and 3
+constexpr std::int64_t kStepsAhead = 8;  // that one group asks for weights before it reads them
+constexpr int kHighSums = 0;             // C tiles of the highest digits: 0 and 1
+constexpr int kOtherSums = 2;            // of the others: 2 and 3
 constexpr int kLeftA = 4;
 constexpr int kRightA = 5;
 constexpr int kMovingB = 6;
@@ -106,32 +107,57 @@ NIBBLE_NOINLINE void decode_panel(const StoredPanel& from, std::int64_t steps,
   }
 }
 
+/// Two A tiles of the highest digits of a step. The others lie two tiles behind them.
+struct StepWeights {
+  const std::uint16_t* left = nullptr;
+  const std::uint16_t* right = nullptr;
+  std::int64_t row_bytes = kTileRegisterBytes;  // from one row to the next
+};
+
+NIBBLE_INLINE StepWeights decoded_step(const std::uint16_t* panel) {
+  return {panel, panel + kTileHalves, kTileRegisterBytes};
+}
+
 /// C += A B for one step. The order keeps products of one C tile apart, as they wait for another.
 template <class Tiles, class Weights>
-NIBBLE_INLINE void multiply_step(const std::uint16_t* a, const std::uint32_t* b,
+NIBBLE_INLINE void multiply_step(const StepWeights& a, const std::uint32_t* b,
                                  std::int64_t columns) {
-  constexpr std::int64_t kRow = kTileRegisterBytes;
   const std::int64_t tile = kStepPairs * columns;
   const std::int64_t stride = 4 * columns;
-  Tiles::template load<kLeftA>(a, kRow);
+  Tiles::template load<kLeftA>(a.left, a.row_bytes);
   Tiles::template load<kMovingB>(b + 2 * tile, stride);
   Tiles::template multiply_bf16<kOtherSums, kLeftA, kMovingB>();
   Tiles::template load<kHighB>(b, stride);
   Tiles::template multiply_bf16<kHighSums, kLeftA, kHighB>();
-  Tiles::template load<kRightA>(a + kTileHalves, kRow);
+  Tiles::template load<kRightA>(a.right, a.row_bytes);
   Tiles::template multiply_bf16<kOtherSums + 1, kRightA, kMovingB>();
   Tiles::template load<kMovingB>(b + tile, stride);
   Tiles::template multiply_bf16<kOtherSums, kLeftA, kMovingB>();
   Tiles::template multiply_bf16<kHighSums + 1, kRightA, kHighB>();
   Tiles::template multiply_bf16<kOtherSums + 1, kRightA, kMovingB>();
   if constexpr (Weights::kDigits == 2) {
-    Tiles::template load<kLeftA>(a + 2 * kTileHalves, kRow);
+    Tiles::template load<kLeftA>(a.left + 2 * kTileHalves, kTileRegisterBytes);
     Tiles::template multiply_bf16<kOtherSums, kLeftA, kMovingB>();
-    Tiles::template load<kRightA>(a + 3 * kTileHalves, kRow);
+    Tiles::template load<kRightA>(a.right + 2 * kTileHalves, kTileRegisterBytes);
     Tiles::template multiply_bf16<kOtherSums + 1, kRightA, kMovingB>();
     Tiles::template multiply_bf16<kOtherSums, kLeftA, kHighB>();
     Tiles::template multiply_bf16<kOtherSums + 1, kRightA, kHighB>();
   }
+}
+
+template <class Tiles>
+NIBBLE_INLINE void zero_sums() {
+  Tiles::template zero<0>();
+  Tiles::template zero<1>();
+  Tiles::template zero<2>();
+  Tiles::template zero<3>();
+}
+template <class Tiles>
+NIBBLE_INLINE void store_sums(float* sums) {
+  Tiles::template store<0>(sums, kTileRegisterBytes);
+  Tiles::template store<1>(sums + kTileSums, kTileRegisterBytes);
+  Tiles::template store<2>(sums + 2 * kTileSums, kTileRegisterBytes);
+  Tiles::template store<3>(sums + 3 * kTileSums, kTileRegisterBytes);
 }
 
 /// A panel times one group of tokens, onto what `sums` has where the panel is not the first. Asks
@@ -142,10 +168,7 @@ NIBBLE_NOINLINE void add_group(const std::uint16_t* panel, const std::uint32_t* 
                                const StoredPanel& next, float* sums) {
   constexpr std::int64_t kRow = kTileRegisterBytes;
   if (is_first) {
-    Tiles::template zero<0>();
-    Tiles::template zero<1>();
-    Tiles::template zero<2>();
-    Tiles::template zero<3>();
+    zero_sums<Tiles>();
   } else {
     Tiles::template load<0>(sums, kRow);
     Tiles::template load<1>(sums + kTileSums, kRow);
@@ -156,14 +179,11 @@ NIBBLE_NOINLINE void add_group(const std::uint16_t* panel, const std::uint32_t* 
     for (std::int64_t row = 0; row < next.rows; ++row) {
       __builtin_prefetch(next.weights + row * next.ldw + step * kStepInputs, 0, 2);
     }
-    multiply_step<Tiles, Weights>(panel, digits, columns);
+    multiply_step<Tiles, Weights>(decoded_step(panel), digits, columns);
     panel += Weights::kDigits * 2 * kTileHalves;
     digits += kInputDigits * kStepPairs * columns;
   }
-  Tiles::template store<0>(sums, kRow);
-  Tiles::template store<1>(sums + kTileSums, kRow);
-  Tiles::template store<2>(sums + 2 * kTileSums, kRow);
-  Tiles::template store<3>(sums + 3 * kTileSums, kRow);
+  store_sums<Tiles>(sums);
 }
 
 /// y [tokens, rows] = the sums of a strip for one group.
@@ -178,12 +198,60 @@ NIBBLE_NOINLINE void write_group(const float* sums, std::int64_t tokens, std::in
     for (std::int64_t i = 0; i < kTileSums; ++i) {
       by_row[i] = high[i] + others[i];
     }
-    Lanes::transpose(by_row, by_token);
+    Lanes::transpose(by_row, kTileRegisterBytes, by_token);
     const std::int64_t count = rows - tile * 16 < 16 ? rows - tile * 16 : 16;
     for (std::int64_t i = 0; i < tokens; ++i) {
       __builtin_memcpy(y + i * ldy + tile * 16, by_token + i * 16,
                        static_cast<std::size_t>(count) * sizeof(float));
     }
+  }
+}
+
+/// Asks for some rows some steps ahead, or for the first steps of those that follow.
+NIBBLE_INLINE void ask_for_step(const FloatTileTask& task, std::int64_t row, std::int64_t rows,
+                                std::int64_t step) {
+  std::int64_t ahead = step + kStepsAhead;
+  if (ahead >= task.steps) {
+    ahead -= task.steps;
+    row += rows;
+  }
+  const std::int64_t end = row + rows < task.n ? row + rows : task.n;
+  const std::int64_t input = ahead * kStepInputs;
+  for (; row < end && input < task.k; ++row) {
+    __builtin_prefetch(task.weights + row * task.k + input, 0, 2);
+  }
+}
+
+/// A step of a strip, in `buffer` unless it can be read where it lies.
+template <class Weights>
+NIBBLE_INLINE StepWeights step_weights(const FloatTileTask& task, std::int64_t strip,
+                                       std::int64_t step, std::uint16_t* buffer) {
+  const StoredPanel stored = stored_panel(task, strip, step, 1);
+  if (Weights::kDigits == 1 && stored.rows == kStripRows && stored.inputs == kStepInputs) {
+    return {stored.weights, stored.weights + 16 * stored.ldw, 2 * stored.ldw};
+  }
+  decode_panel<Weights>(stored, 1, buffer);
+  return decoded_step(buffer);
+}
+
+/// All of a task of one group, without panels.
+template <class Tiles, class Lanes, class Weights>
+NIBBLE_NOINLINE void multiply_one_group(const FloatTileTask& task) {
+  alignas(64) std::uint16_t buffers[2][Weights::kDigits * 2 * kTileHalves];
+  for (std::int64_t strip = task.first_strip; strip < task.first_strip + task.strips; ++strip) {
+    const std::int64_t row = strip * kStripRows;
+    const std::uint32_t* digits = task.digits;
+    zero_sums<Tiles>();
+    for (std::int64_t step = 0; step < task.steps; ++step) {
+      ask_for_step(task, row, kStripRows, step);
+      multiply_step<Tiles, Weights>(step_weights<Weights>(task, strip, step, buffers[step % 2]),
+                                    digits, task.columns);
+      digits += kInputDigits * kStepPairs * task.columns;
+    }
+    store_sums<Tiles>(task.sums);
+    write_group<Lanes>(task.sums, task.tokens,
+                       task.n - row < kStripRows ? task.n - row : kStripRows, task.y + row,
+                       task.ldy);
   }
 }
 
@@ -193,6 +261,9 @@ void multiply_weights(const FloatTileTask& task) {
   constexpr std::int64_t kPanelSteps = panel_steps(Weights::kDigits == 2);
   alignas(64) std::uint16_t panel[kPanelSteps * Weights::kDigits * 2 * kTileHalves];
   const TileScope<Tiles> scope(float_tile_config(task.columns));
+  if (!task.has_panels) {
+    return multiply_one_group<Tiles, Lanes, Weights>(task);
+  }
   const std::int64_t steps = task.steps;
   const std::int64_t groups = task.groups;
   const std::uint32_t* digits = task.digits;
@@ -254,10 +325,10 @@ template <class Lanes>
 NIBBLE_INLINE void write_columns(const std::uint32_t* from, std::int64_t columns,
                                  std::uint32_t* to) {
   if (columns == kGroupTokens) {
-    return Lanes::transpose(from, to);
+    return Lanes::transpose(from, kTileRegisterBytes, to);
   }
   alignas(64) std::uint32_t all[kStepPairs * kGroupTokens];
-  Lanes::transpose(from, all);
+  Lanes::transpose(from, kTileRegisterBytes, all);
   for (std::int64_t pair = 0; pair < kStepPairs; ++pair) {
     Lanes::copy(all + pair * kGroupTokens, columns, to + pair * columns);
   }

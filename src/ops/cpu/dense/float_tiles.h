@@ -43,6 +43,19 @@ inline constexpr std::int64_t kTileSums = std::int64_t{16} * 16;
 inline constexpr std::int64_t kGroupSums =
     4 * kTileSums;  // floats of a strip for a group of tokens
 
+/// Up to how many tokens something is done, at most kGroupTokens, by the type of weights.
+struct TokenLimits {
+  std::int64_t bf16 = 0;
+  std::int64_t f16 = 0;
+
+  bool include(std::int64_t tokens, bool is_f16) const { return tokens <= (is_f16 ? f16 : bf16); }
+};
+/// Up to so many tokens vectors multiply, in the place of tile registers, and up to so many weights
+/// go to tile registers without panels. All have the same bits. Estimated from the number of
+/// instructions, not measured.
+inline constexpr TokenLimits kVectorTokens = {.bf16 = 3, .f16 = 1};
+inline constexpr TokenLimits kUnpanelledTokens = {.bf16 = 15, .f16 = 15};
+
 /// Steps of the panels in which inputs pass: the weights of a strip then fill 32 KiB.
 constexpr std::int64_t panel_steps(bool is_f16) {
   return is_f16 ? 8 : 16;
@@ -57,7 +70,8 @@ struct TokensToSplit {
   std::int64_t k = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each.
+  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each. For
+  /// vectors float32 numbers, [steps][tokens][kInputDigits][even inputs, odd inputs][kStepPairs].
   std::uint32_t* digits = nullptr;
 };
 
@@ -71,16 +85,21 @@ struct FloatTileTask {
   std::int64_t first_strip = 0;
   std::int64_t strips = 0;
 
-  /// [panels][groups], each as TokensToSplit::digits.
+  /// [panels][groups], each as TokensToSplit::digits. Vectors have one group.
   const std::uint32_t* digits = nullptr;
   std::int64_t tokens = 0;
   std::int64_t columns = 0;  // of all groups
   std::int64_t groups = 0;   // that hold the tokens
+  bool has_panels = true;    // or one group takes weights step by step
 
   float* sums = nullptr;  // [strips][groups][kGroupSums], at the start of a cache line
   float* y = nullptr;     // [tokens, n], rows ldy apart
   std::int64_t ldy = 0;
 };
+
+/// Whether layers of floats take tile registers without being asked (by NIBBLE_ISA=amxint8) where
+/// the CPU has them.
+inline constexpr bool kFloatTilesByDefault = false;
 
 /// The loops, on the hardware or on what stands in for it in tests.
 struct FloatTiles {
@@ -89,6 +108,13 @@ struct FloatTiles {
   bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
   void (*split)(const TokensToSplit&) = nullptr;
   void (*multiply)(const FloatTileTask&) = nullptr;
+  TokenLimits unpanelled_tokens;
+
+  /// The same, with the same bits, in vectors, for at most kGroupTokens tokens.
+  TokenLimits vector_tokens;
+  void (*split_few)(const TokensToSplit&) = nullptr;
+  void (*multiply_few)(const FloatTileTask&) = nullptr;
+
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds of digits.
   std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;

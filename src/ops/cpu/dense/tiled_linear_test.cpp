@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,12 +15,11 @@
 
 #include "core/random.h"
 #include "core/random_values_for_tests.h"
-#include "ops/cpu/architecture/architecture.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/dense/emulated_floats_for_tests.h"
-#include "ops/cpu/dense/float_tile_kernel.h"
 #include "ops/cpu/dense/plain_float_lanes.h"
-#include "ops/cpu/tiles/emulated_tiles.h"
+#include "ops/cpu/linear/linear_input.h"
+#include "ops/cpu/matrix.h"
 
 // The loops on emulated tiles, with plain vectors and with those of the CPU, and on the tiles of
 // the CPU where it has them.
@@ -29,33 +29,6 @@ namespace {
 using core::DType;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-const FloatTiles& emulated_floats() {
-  static constexpr FloatTiles kTiles = {
-      .name = "emulated tiles",
-      .needs = "nothing",
-      .runs_here = [] { return true; },
-      .split = split_tokens<PlainFloatLanes>,
-      .multiply =
-          [](const FloatTileTask& task) {
-            multiply_floats<EmulatedTiles, PlainFloatLanes>(task);
-            ASSERT_FALSE(EmulatedTiles::is_configured()) << "the tile configuration leaks";
-          },
-  };
-  return kTiles;
-}
-
-std::vector<const FloatTiles*> tested_tiles() {
-  std::vector<const FloatTiles*> tested = {&emulated_floats()};
-#if defined(__x86_64__)
-  tested.push_back(&emulated_floats_avx512());
-#endif
-  if (architecture_float_tiles() != nullptr) {
-    tested.push_back(architecture_float_tiles());
-  }
-  std::erase_if(tested, [](const FloatTiles* tiles) { return !tiles->runs_here(); });
-  return tested;
-}
 
 formats::PackedWeight random_weight(std::int64_t n, std::int64_t k, DType type) {
   return formats::dense_weight(core::from_float32(core::normal_values(n * k, 5), {n, k}, type));
@@ -119,7 +92,7 @@ double worst_share(const FloatTiles& tiles, const std::vector<float>& x, std::in
 
 TEST(TiledLinear, StaysWithinItsBoundForEveryShape) {
   core::ThreadPool pool(2);
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     double worst = 0;
     for (const auto& [n, k] :
          {std::pair{1, 1}, {5, 7}, {16, 32}, {33, 31}, {97, 64}, {40, 545}, {70, 1089}}) {
@@ -140,7 +113,7 @@ TEST(TiledLinear, StaysWithinItsBoundForEveryShape) {
 // More tokens than digits exist of at a time; blocks of unequal numbers of groups.
 TEST(TiledLinear, TakesManyTokensInBlocks) {
   core::ThreadPool pool(2);
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     const formats::PackedWeight weight = random_weight(300, 40, DType::kBF16);
     for (const std::int64_t m : {257, 300, 512, 530}) {
       const std::vector<float> x = core::normal_values(m * 40, 11);
@@ -162,7 +135,7 @@ TEST(TiledLinear, IsAsAccurateAsFloat32) {
   core::ThreadPool pool(2);
   constexpr std::int64_t kTokens = 16;
   constexpr std::int64_t kRows = 64;
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const std::int64_t k : {128, 2048, 11008}) {
       const std::vector<float> x = core::normal_values(kTokens * k, 3);
       for (const DType type : {DType::kF16, DType::kBF16}) {
@@ -186,6 +159,7 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
   constexpr std::int64_t kTokens = 70;
+  const FloatTiles in_panels = with_limits(emulated_floats(), 0, 0);
   for (const auto& [n, k] : {std::pair{51, 96}, {20, 1089}}) {
     const std::vector<float> x = core::normal_values(kTokens * k, 4);
     for (const DType type : {DType::kF16, DType::kBF16}) {
@@ -193,10 +167,10 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
       std::vector<float> alone;
       for (std::int64_t i = 0; i < kTokens; ++i) {
         const std::vector<float> row =
-            results(emulated_floats(), std::span(x).subspan(i * k, k), 1, weight, one);
+            results(in_panels, std::span(x).subspan(i * k, k), 1, weight, one);
         alone.insert(alone.end(), row.begin(), row.end());
       }
-      for (const FloatTiles* const tiles : tested_tiles()) {
+      for (const FloatTiles* const tiles : float_tiles_of_tests()) {
         for (const std::int64_t m : {1, 2, 15, 16, 17, 31, 47, 70}) {
           ASSERT_TRUE(same_bits(results(*tiles, x, m, weight, three),
                                 std::span(alone).first(static_cast<std::size_t>(m * n))))
@@ -214,7 +188,7 @@ TEST(TiledLinear, OutputsDoNotDependOnOneAnother) {
   constexpr std::int64_t kRows = 90;
   constexpr std::int64_t kTokens = 3;
   const std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       const formats::PackedWeight whole = random_weight(kRows, kInputs, type);
       const std::vector<float> expected = results(*tiles, x, kTokens, whole, pool);
@@ -241,7 +215,7 @@ TEST(TiledLinear, GivesWhatFloat32GivesWhereSumsAreNotFinite) {
   constexpr std::int64_t kTokens = 20;
   constexpr std::int64_t kRows = 40;
   const float largest = std::numeric_limits<float>::max();
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       std::vector<float> w = core::normal_values(kRows * kInputs, 5);
       std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
@@ -276,7 +250,7 @@ TEST(TiledLinear, GivesWhatFloat32GivesWhereSumsAreNotFinite) {
 TEST(TiledLinear, LosesLittleToUnderflow) {
   core::ThreadPool pool(1);
   constexpr std::int64_t kInputs = 64;
-  for (const FloatTiles* const tiles : tested_tiles()) {
+  for (const FloatTiles* const tiles : float_tiles_of_tests()) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
       const formats::PackedWeight weight = random_weight(5, kInputs, type);
       for (const int exponent : {-90, -104, -110, -120, -126, -140}) {
@@ -285,6 +259,32 @@ TEST(TiledLinear, LosesLittleToUnderflow) {
         EXPECT_LE(worst_share(*tiles, x, 2, kInputs, weight, pool), 1) << tiles->name << exponent;
       }
     }
+  }
+}
+
+TEST(TiledLinear, LayersOfOneTypeShareTheDigitsOfTheirInput) {
+  constexpr std::int64_t kInputs = 70;
+  constexpr std::int64_t kTokens = 20;
+  core::ThreadPool pool(2);
+  LinearWorkspace workspace{pool, std::make_shared<BufferPool>(), {}};
+  const std::vector<float> x = core::normal_values(kTokens * kInputs, 4);
+  const FloatTiles& tiles = emulated_floats();
+  for (int round = 0; round < 2; ++round) {  // the second takes the memory of the first
+    Matrix values(workspace.buffers, kTokens, kInputs);
+    std::copy(x.begin(), x.end(), values.data());
+    LinearInput input(std::move(values));
+    std::vector<const FloatDigits*> digits;
+    for (const DType type : {DType::kF16, DType::kBF16, DType::kF16, DType::kBF16}) {
+      const formats::PackedWeight weight = random_weight(40, kInputs, type);
+      digits.push_back(&input.digits(tiles, input.values(), type == DType::kF16, workspace));
+      std::vector<float> y(kTokens * 40);
+      tiled_linear(tiles, *digits.back(), weight, y.data(), 40, pool);
+      EXPECT_TRUE(same_bits(y, results(tiles, x, kTokens, weight, pool)));
+    }
+    EXPECT_EQ(digits[0], digits[2]);
+    EXPECT_EQ(digits[1], digits[3]);
+    EXPECT_NE(digits[0], digits[1]);
+    EXPECT_EQ(workspace.spare_digits.size(), 2U);
   }
 }
 

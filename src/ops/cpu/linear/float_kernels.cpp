@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/dense/tiled_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
@@ -41,11 +43,11 @@ Refusal tiles_refusal(const FloatTiles& tiles, const LayerProblem& problem) {
   if (!tiles.runs_here()) {
     return Reason("this machine lacks {}", std::string_view(tiles.needs));
   }
-  if (problem.named == nullptr) {
+  if (problem.named == nullptr && !kFloatTilesByDefault) {
     return Reason(
         "few tokens are slower so, and all must be computed alike; NIBBLE_ISA=amxint8 asks for it");
   }
-  if (!problem.named->has_tile_registers) {
+  if (problem.named != nullptr && !problem.named->has_tile_registers) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
   return std::nullopt;
@@ -83,26 +85,33 @@ Refusal decoded_refusal(const LayerProblem& problem) {
   return epilogue_refusal(problem.linear.epilogue);
 }
 
-/// y of x and a weight.
-using Multiply = std::function<void(const Matrix& x, const formats::PackedWeight& weight, float* y,
-                                    std::int64_t ldy, core::ThreadPool& pool)>;
+/// y of a weight and x, which is the call's input as the weight wants it.
+using Multiply =
+    std::function<void(const LinearCall& call, const Matrix& x, const formats::PackedWeight& weight,
+                       float* y, LinearWorkspace& workspace)>;
 
-void in_float32(const Matrix& x, const formats::PackedWeight& weight, float* y, std::int64_t ldy,
-                core::ThreadPool& pool) {
-  dense_linear(x.data(), x.rows(), x.columns(), weight, y, ldy, pool);
+void in_float32(const LinearCall& call, const Matrix& x, const formats::PackedWeight& weight,
+                float* y, LinearWorkspace& workspace) {
+  dense_linear(x.data(), x.rows(), x.columns(), weight, y, call.ldy, workspace.pool);
 }
 
 Multiply in_tiles(const FloatTiles& tiles) {
-  return [&tiles](const Matrix& x, const formats::PackedWeight& weight, float* y, std::int64_t ldy,
-                  core::ThreadPool& pool) {
-    tiled_linear(tiles, x.data(), x.rows(), x.columns(), weight, y, ldy, pool);
+  return [&tiles](const LinearCall& call, const Matrix& x, const formats::PackedWeight& weight,
+                  float* y, LinearWorkspace& workspace) {
+    if (x.rows() == 0 || x.rows() > FloatDigits::kMostTokens) {
+      return tiled_linear(tiles, x.data(), x.rows(), x.columns(), weight, y, call.ldy,
+                          workspace.pool);
+    }
+    const bool is_f16 = weight.dense.dtype() == core::DType::kF16;
+    tiled_linear(tiles, call.x.digits(tiles, x, is_f16, workspace), weight, y, call.ldy,
+                 workspace.pool);
   };
 }
 
 auto run_stored(Multiply multiply) {
   return [multiply = std::move(multiply)](const LinearCall& call, LinearWorkspace& workspace) {
     const formats::PackedWeight& weight = call.parts.front().weight;
-    multiply(call.x.transformed(weight, workspace), weight, call.y, call.ldy, workspace.pool);
+    multiply(call, call.x.transformed(weight, workspace), weight, call.y, workspace);
   };
 }
 
@@ -111,7 +120,7 @@ auto run_whole(Multiply multiply) {
     float* y = call.y;
     for (const PreparedLayer& layer : call.layers) {
       const auto& weight = std::get<formats::PackedWeight>(layer.form);
-      multiply(call.x.values(), weight, y, call.ldy, workspace.pool);
+      multiply(call, call.x.values(), weight, y, workspace);
       y += weight.n;
     }
   };
@@ -123,9 +132,10 @@ std::string schedule(const LayerProblem& problem) {
 }
 
 std::string tiles_schedule(const LayerProblem& problem) {
-  return problem.linear.scheme.code.dense == core::DType::kF16
-             ? "5 products of BF16 digits in tile registers"
-             : "3 products of BF16 digits in tile registers";
+  const bool is_f16 = problem.linear.scheme.code.dense == core::DType::kF16;
+  return fmt::format(
+      "{} products of BF16 digits in {}", is_f16 ? 5 : 3,
+      kVectorTokens.include(problem.linear.m, is_f16) ? "vectors" : "tile registers");
 }
 
 /// A kernel of the weights that `refusal` takes, in tile registers.

@@ -7,6 +7,14 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 8;
 
+/// A form that no input has, or a new one.
+template <class Form>
+std::shared_ptr<Form> unused(std::vector<std::shared_ptr<Form>>& spare) {
+  const auto found = std::find_if(spare.begin(), spare.end(),
+                                  [](const auto& form) { return form.use_count() == 1; });
+  return found != spare.end() ? *found : spare.emplace_back(std::make_shared<Form>());
+}
+
 }  // namespace
 
 const QuantizedInput& LinearInput::quantized(const InputNeeds& needs, LinearWorkspace& workspace) {
@@ -15,15 +23,11 @@ const QuantizedInput& LinearInput::quantized(const InputNeeds& needs, LinearWork
       return *form;
     }
   }
-  auto spare = std::find_if(workspace.spare.begin(), workspace.spare.end(),
-                            [](const auto& form) { return form.use_count() == 1; });
-  if (spare == workspace.spare.end()) {
-    spare = workspace.spare.insert(workspace.spare.end(), std::make_shared<QuantizedInput>());
-  }
-  quantize_input(values_.data(), values_.rows(), values_.columns(), values_.columns(), needs,
-                 **spare, workspace.pool);
-  quantized_.push_back(*spare);
-  return **spare;
+  const std::shared_ptr<QuantizedInput> form = unused(workspace.spare);
+  quantize_input(values_.data(), values_.rows(), values_.columns(), values_.columns(), needs, *form,
+                 workspace.pool);
+  quantized_.push_back(form);
+  return *form;
 }
 
 const Matrix& LinearInput::transformed(const formats::PackedWeight& weight,
@@ -45,6 +49,19 @@ const Matrix& LinearInput::transformed(const formats::PackedWeight& weight,
     }
   });
   return transformed_.emplace_back(transform, std::move(y)).second;
+}
+
+const FloatDigits& LinearInput::digits(const FloatTiles& tiles, const Matrix& x, bool is_f16,
+                                       LinearWorkspace& workspace) {
+  for (const auto& form : digits_) {
+    if (form->x() == x.data() && form->is_f16() == is_f16) {
+      return *form;
+    }
+  }
+  const std::shared_ptr<FloatDigits> form = unused(workspace.spare_digits);
+  form->split(tiles, x.data(), x.rows(), x.columns(), x.columns(), is_f16, workspace.pool);
+  digits_.push_back(form);
+  return *form;
 }
 
 }  // namespace nibble::ops::cpu

@@ -43,6 +43,11 @@ std::string in_tiles(const std::string& plain) {
   return tiles != nullptr && tiles->runs_here() ? plain + '-' + tiles->name : plain;
 }
 
+/// The same where no variant is named.
+std::string by_default(const std::string& plain) {
+  return kFloatTilesByDefault ? in_tiles(plain) : plain;
+}
+
 TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
   const std::string fastest = std::string("packed-") + choose_variant(nullptr).name;
   struct Rule {
@@ -50,8 +55,8 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
     ActivationPrecision activations;
     std::string kernel;
   };
-  for (const Rule& rule : {Rule{"f16", kInt8, "dense"},
-                           {"bf16", kFloat, "dense"},
+  for (const Rule& rule : {Rule{"f16", kInt8, by_default("dense")},
+                           {"bf16", kFloat, by_default("dense")},
                            {"f32", kFloat, "dense"},
                            {"int4-sym-g128", kInt8, fastest},
                            {"int4-sym-g128", kInt16, fastest},
@@ -75,8 +80,8 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"f16-g16-bsr", kInt8, "sparse-f16"},
                            {"f16-g8-bsr", kInt16, "sparse-f16"},
                            {"f16-g64-bsr", kFloat, "sparse-f16"},
-                           {"f16-2of4", kInt8, "dense-whole"},
-                           {"bf16-2of4", kFloat, "dense-whole"},
+                           {"f16-2of4", kInt8, by_default("dense-whole")},
+                           {"bf16-2of4", kFloat, by_default("dense-whole")},
                            {"mxfp4", kInt8, fastest}}) {
     for (const std::int64_t m : {1, 13, 512}) {
       LayerProblem wanted = problem(rule.scheme, rule.activations);
@@ -98,12 +103,12 @@ TEST(CpuLinearKernels, OfAVariantAreTakenWhereItIsNamed) {
   }
 }
 
-// Floats go through tile registers only where a variant with them is named.
+// Floats go through tile registers where a variant with them is named.
 TEST(CpuLinearKernels, OfFloatsTakeTileRegistersWhereTheyAreAskedFor) {
   for (const char* scheme : {"bf16", "f16", "f16-2of4"}) {
     const std::string plain = std::string(scheme) == "f16-2of4" ? "dense-whole" : "dense";
     LayerProblem wanted = problem(scheme, kFloat);
-    EXPECT_EQ(kernel_of(wanted), plain);
+    EXPECT_EQ(kernel_of(wanted), by_default(plain));
     for (const Variant& variant : variants()) {
       if (variant.runs_here()) {
         wanted.named = &variant;
@@ -165,7 +170,7 @@ TEST(CpuLinearKernels, SayWhyTheyRefuse) {
   LayerProblem wanted = problem("f16", kInt8);
   for (const KernelAnswer& answer : answers_of(linear_kernels(), wanted)) {
     const std::string text = answer.refusal ? answer.refusal->text() : "";
-    if (answer.kernel == "dense") {
+    if (answer.kernel == "dense" || answer.kernel == by_default("dense")) {
       EXPECT_EQ(text, "");
     } else if (answer.kernel == "dense-amxbf16") {
       EXPECT_TRUE(text.starts_with("this machine lacks AMX-BF16") ||

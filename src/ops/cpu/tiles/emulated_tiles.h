@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "ops/cpu/tiles/flushed_floats.h"
 #include "ops/cpu/tiles/tile_config.h"
 
 /// AMX tile registers in plain C++, for the tests of kernels on machines without them: what
@@ -85,10 +86,10 @@ class EmulatedTiles {
           for (int i = 0; i < 2; ++i) {
             const float a = bf16_at(&s.data[A][m][4 * k + 2 * i]);
             const float b = bf16_at(&s.data[B][k][4 * n + 2 * i]);
-            of_parity[i] = flushed(__builtin_fmaf(a, b, of_parity[i]));
+            of_parity[i] = flushed_multiply_add(a, b, of_parity[i]);
           }
         }
-        sums[n] = flushed(flushed(sums[n]) + flushed(of_parity[0] + of_parity[1]));
+        sums[n] = flushed_sum(sums[n], flushed_sum(of_parity[0], of_parity[1]));
       }
       std::memcpy(s.data[C][m], sums, sizeof(sums));
     }
@@ -120,11 +121,8 @@ class EmulatedTiles {
           "shapes of a product");
     return s;
   }
-  static float flushed(float x) {
-    return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x;
-  }
   static float bf16_at(const std::uint8_t* p) {
-    return flushed(__builtin_bit_cast(float, static_cast<std::uint32_t>(p[0] | p[1] << 8) << 16));
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(p[0] | p[1] << 8) << 16);
   }
   static void check(bool holds, const char* what) {
     if (!holds) {

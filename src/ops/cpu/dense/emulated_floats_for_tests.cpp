@@ -1,0 +1,51 @@
+#include "ops/cpu/dense/emulated_floats_for_tests.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/cpu/architecture/architecture.h"
+#include "ops/cpu/dense/few_tokens_kernel.h"
+#include "ops/cpu/dense/float_tile_kernel.h"
+#include "ops/cpu/dense/plain_float_lanes.h"
+#include "ops/cpu/tiles/emulated_tiles.h"
+
+namespace nibble::ops::cpu {
+
+const FloatTiles& emulated_floats() {
+  static constexpr FloatTiles kTiles = {
+      .name = "emulated tiles",
+      .needs = "nothing",
+      .runs_here = [] { return true; },
+      .split = split_tokens<PlainFloatLanes>,
+      .multiply =
+          [](const FloatTileTask& task) {
+            multiply_floats<EmulatedTiles, PlainFloatLanes>(task);
+            ASSERT_FALSE(EmulatedTiles::is_configured()) << "the tile configuration leaks";
+          },
+      .unpanelled_tokens = kUnpanelledTokens,
+      .vector_tokens = kVectorTokens,
+      .split_few = split_few_tokens<PlainFloatLanes>,
+      .multiply_few = multiply_few_tokens<PlainFloatLanes>,
+  };
+  return kTiles;
+}
+
+FloatTiles with_limits(const FloatTiles& tiles, std::int64_t in_vectors, std::int64_t unpanelled) {
+  FloatTiles other = tiles;
+  other.vector_tokens = {.bf16 = in_vectors, .f16 = in_vectors};
+  other.unpanelled_tokens = {.bf16 = unpanelled, .f16 = unpanelled};
+  return other;
+}
+
+std::vector<const FloatTiles*> float_tiles_of_tests() {
+  std::vector<const FloatTiles*> tested = {&emulated_floats()};
+#if defined(__x86_64__)
+  tested.push_back(&emulated_floats_avx512());
+#endif
+  if (architecture_float_tiles() != nullptr) {
+    tested.push_back(architecture_float_tiles());
+  }
+  std::erase_if(tested, [](const FloatTiles* tiles) { return !tiles->runs_here(); });
+  return tested;
+}
+
+}  // namespace nibble::ops::cpu
