@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/cpu/dense/plain_float_lanes.h"
+#include "ops/cpu/tiles/tile_config.h"
 
 /// What attention_lanes512.h gives, in plain C++ and with the same bits: for the tests of kernels
 /// whose instruction set the machine may lack.
@@ -83,7 +84,7 @@ struct PlainAttentionLanes {
   }
   template <typename Word>
   static void transpose(const Word* from, Word* to) {
-    PlainFloatLanes::transpose(from, to);
+    PlainFloatLanes::transpose(from, kTileRegisterBytes, to);
   }
 
  private:
