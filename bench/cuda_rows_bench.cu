@@ -392,7 +392,12 @@ int main(int argc, char** argv) {
   attention(stream, KvTypes(kInt4), {}, 8, 32768, 1);
   attention(stream, KvTypes(kInt4), {}, 1, 32768, 1);
   attention(stream, KvTypes(kInt4), {}, 1, 512, 1);
-  attention(stream, KvTypes(kInt4), {32, 32, 128}, 32, 2048, 1);
+  for (const KvTypes types : {KvTypes(kInt4), KvTypes(kInt8)}) {
+    attention(stream, types, {32, 32, 128}, 32, 2000, 1);
+    attention(stream, types, {32, 32, 128}, 64, 400, 1);
+    attention(stream, types, {32, 32, 128}, 256, 400, 1);
+    attention(stream, types, {32, 32, 128}, 256, 1100, 1);
+  }
   attention(stream, KvTypes(kInt4), {64, 8, 128}, 64, 4096, 1);
   attention(stream, KvTypes(kF16), {32, 8, 64}, 64, 4096, 1);
   attention(stream, KvTypes(kInt4), {32, 8, 64}, 64, 4096, 1);
