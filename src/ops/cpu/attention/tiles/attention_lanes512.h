@@ -27,9 +27,6 @@ struct AttentionLanes512 {
   static NIBBLE_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   /// `b` where `a` is NaN.
   static NIBBLE_INLINE Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
-  static NIBBLE_INLINE Floats round(Floats a) {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
   /// a 2^i, or 0 where x < least.
   static NIBBLE_INLINE Floats scale_where(Floats x, float least, Floats a, Floats i) {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, all(least), _CMP_NLT_UQ), a, i);

@@ -112,7 +112,8 @@ NIBBLE_INLINE void multiply_some(std::int64_t count, const RowTiles& a, const st
 /// below kLeastExponent, NaN of NaN.
 template <class Lanes>
 NIBBLE_INLINE typename Lanes::Floats exp_of(typename Lanes::Floats x) {
-  const auto i = Lanes::round(Lanes::multiply(x, Lanes::all(1.44269504088896341f)));
+  const auto whole = Lanes::all(0x1.8p23f);  // what is added to it is rounded to integers
+  const auto i = Lanes::subtract(Lanes::fma(x, Lanes::all(1.44269504088896341f), whole), whole);
   const auto r = Lanes::fma(i, Lanes::all(-0.693147180559945309f), x);
   auto p = Lanes::all(8.312521502e-03f);
   p = Lanes::fma(p, r, Lanes::all(4.189015925e-02f));

@@ -51,9 +51,6 @@ struct PlainAttentionLanes {
   static Floats max(const Floats& a, const Floats& b) {
     return each([&](int i) { return a.of[i] > b.of[i] ? a.of[i] : b.of[i]; });
   }
-  static Floats round(const Floats& a) {
-    return each([&](int i) { return std::nearbyint(a.of[i]); });
-  }
   static Floats scale_where(const Floats& x, float least, const Floats& a, const Floats& exponent) {
     return each([&](int i) {
       return x.of[i] < least ? 0.0f
