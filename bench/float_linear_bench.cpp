@@ -41,10 +41,10 @@
 //   float_linear_bench --schemes bf16/float32,bf16,f16/float32,f16 --tokens 1,4,16,64,256,1024
 //
 // On a CPU with AMX-BF16 the ways of few tokens, whatever NIBBLE_ISA says (dense/float_tiles.h):
-// bf16/vectors, bf16/steps (tile registers without panels), bf16/panels; with more than 16 tokens
-// all are bf16/panels.
+// bf16/steps (tile registers without panels) and bf16/panels; with more than 16 tokens both are
+// bf16/panels.
 //
-//   float_linear_bench --schemes bf16/float32,bf16/vectors,bf16/steps,bf16/panels --tokens 1,2,4,8
+//   float_linear_bench --schemes bf16/float32,bf16/steps,bf16/panels --tokens 1,2,4,8
 namespace {
 
 using namespace nibble;
@@ -101,11 +101,9 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
 }
 
 /// How dense weights are multiplied, behind the name of their scheme.
-enum class Way { kByKernel, kFloat32, kVectors, kSteps, kPanels };
-constexpr std::pair<std::string_view, Way> kWays[] = {{"/float32", Way::kFloat32},
-                                                      {"/vectors", Way::kVectors},
-                                                      {"/steps", Way::kSteps},
-                                                      {"/panels", Way::kPanels}};
+enum class Way { kByKernel, kFloat32, kSteps, kPanels };
+constexpr std::pair<std::string_view, Way> kWays[] = {
+    {"/float32", Way::kFloat32}, {"/steps", Way::kSteps}, {"/panels", Way::kPanels}};
 
 Way way_of(std::string_view name) {
   for (const auto& [end, way] : kWays) {
@@ -124,7 +122,6 @@ FloatTiles tiles_of(Way way) {
   constexpr TokenLimits kNone = {};
   constexpr TokenLimits kAll = {.bf16 = kGroupTokens, .f16 = kGroupTokens};
   FloatTiles tiles = *found;
-  tiles.vector_tokens = way == Way::kVectors ? kAll : kNone;
   tiles.unpanelled_tokens = way == Way::kSteps ? kAll : kNone;
   return tiles;
 }

@@ -1,13 +1,11 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/dense/few_tokens_kernel.h"
 #include "ops/cpu/dense/float_lanes512.h"
 #include "ops/cpu/dense/float_tile_kernel.h"
 #include "ops/cpu/dense/float_tiles.h"
 #include "ops/cpu/tiles/hardware_tiles.h"
 #include "ops/cpu/tiles/tile_permission.h"
 
-// The loops of float_tile_kernel.h on the tile registers of the CPU, those of few_tokens_kernel.h
-// on its vectors.
+// The loops of float_tile_kernel.h on the tile registers of the CPU.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -49,9 +47,6 @@ const FloatTiles& float_tiles_amxbf16() {
       .split = split_tokens<FloatLanes512>,
       .multiply = multiply_floats<HardwareTiles, FloatLanes512>,
       .unpanelled_tokens = kUnpanelledTokens,
-      .vector_tokens = kVectorTokens,
-      .split_few = split_few_tokens<FloatLanes512>,
-      .multiply_few = multiply_few_tokens<FloatLanes512>,
       .multiply_registers = multiply_registers,
   };
   return kTiles;

@@ -1,6 +1,5 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/dense/emulated_floats_for_tests.h"
-#include "ops/cpu/dense/few_tokens_kernel.h"
 #include "ops/cpu/dense/float_lanes512.h"
 #include "ops/cpu/dense/float_tile_kernel.h"
 #include "ops/cpu/tiles/emulated_tiles.h"
@@ -15,9 +14,6 @@ const FloatTiles& emulated_floats_avx512() {
       .split = split_tokens<FloatLanes512>,
       .multiply = multiply_floats<EmulatedTiles, FloatLanes512>,
       .unpanelled_tokens = kUnpanelledTokens,
-      .vector_tokens = kVectorTokens,
-      .split_few = split_few_tokens<FloatLanes512>,
-      .multiply_few = multiply_few_tokens<FloatLanes512>,
   };
   return kTiles;
 }

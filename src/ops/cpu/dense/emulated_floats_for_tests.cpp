@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "ops/cpu/architecture/architecture.h"
-#include "ops/cpu/dense/few_tokens_kernel.h"
 #include "ops/cpu/dense/float_tile_kernel.h"
 #include "ops/cpu/dense/plain_float_lanes.h"
 #include "ops/cpu/tiles/emulated_tiles.h"
@@ -22,16 +21,12 @@ const FloatTiles& emulated_floats() {
             ASSERT_FALSE(EmulatedTiles::is_configured()) << "the tile configuration leaks";
           },
       .unpanelled_tokens = kUnpanelledTokens,
-      .vector_tokens = kVectorTokens,
-      .split_few = split_few_tokens<PlainFloatLanes>,
-      .multiply_few = multiply_few_tokens<PlainFloatLanes>,
   };
   return kTiles;
 }
 
-FloatTiles with_limits(const FloatTiles& tiles, std::int64_t in_vectors, std::int64_t unpanelled) {
+FloatTiles with_limit(const FloatTiles& tiles, std::int64_t unpanelled) {
   FloatTiles other = tiles;
-  other.vector_tokens = {.bf16 = in_vectors, .f16 = in_vectors};
   other.unpanelled_tokens = {.bf16 = unpanelled, .f16 = unpanelled};
   return other;
 }

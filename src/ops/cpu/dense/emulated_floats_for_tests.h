@@ -12,8 +12,8 @@ const FloatTiles& emulated_floats();
 /// The loops on emulated tiles, with the vectors of AVX-512. Run where the CPU has those.
 const FloatTiles& emulated_floats_avx512();  // x86-64
 
-/// The same, with up to so many tokens in vectors, and up to so many without panels of weights.
-FloatTiles with_limits(const FloatTiles& tiles, std::int64_t in_vectors, std::int64_t unpanelled);
+/// The same, with up to so many tokens without panels of weights.
+FloatTiles with_limit(const FloatTiles& tiles, std::int64_t unpanelled);
 
 /// All that run here: those two, and the tiles of the CPU where it has them.
 std::vector<const FloatTiles*> float_tiles_of_tests();

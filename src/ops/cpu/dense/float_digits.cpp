@@ -22,7 +22,6 @@ void FloatDigits::split(const FloatTiles& tiles, const float* x, std::int64_t m,
   is_f16_ = is_f16;
   divide(tiles);
   words_ = scratch_.values<std::uint32_t>(blocks_ * block_groups_ * group_words());
-  const auto split = in_vectors_ ? tiles.split_few : tiles.split;
   // A unit of work is one panel of one group.
   const std::int64_t panels = divide_up(steps(), panel_steps(is_f16_));
   const std::int64_t groups = divide_up(m_, columns_);
@@ -30,13 +29,12 @@ void FloatDigits::split(const FloatTiles& tiles, const float* x, std::int64_t m,
       divide_up(kSplitNumbers, columns_ * panel_steps(is_f16_) * kStepInputs);
   pool.parallel_for(groups * panels, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      split(panel(unit / panels, unit % panels));
+      tiles.split(panel(unit / panels, unit % panels));
     }
   });
 }
 
 void FloatDigits::divide(const FloatTiles& tiles) {
-  in_vectors_ = tiles.vector_tokens.include(m_, is_f16_);
   in_panels_ = !tiles.unpanelled_tokens.include(m_, is_f16_);
   columns_ = std::min(m_, kGroupTokens);
   const std::int64_t groups = divide_up(m_, columns_);
@@ -66,8 +64,7 @@ std::int64_t FloatDigits::steps() const {
 }
 
 std::int64_t FloatDigits::step_words() const {
-  const std::int64_t words = kInputDigits * kStepPairs * columns_;
-  return in_vectors_ ? 2 * words : words;
+  return kInputDigits * kStepPairs * columns_;
 }
 
 std::int64_t FloatDigits::tokens_of(std::int64_t block) const {

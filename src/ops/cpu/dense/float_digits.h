@@ -28,8 +28,7 @@ class FloatDigits {
 
   /// Steps that hold k inputs.
   std::int64_t steps() const;
-  bool in_vectors() const { return in_vectors_; }  // not for tile registers; one group
-  bool in_panels() const { return in_panels_; }    // the weights for tile registers
+  bool in_panels() const { return in_panels_; }  // the weights
   std::int64_t columns() const { return columns_; }
   std::int64_t groups_of(std::int64_t block) const;
   std::int64_t blocks() const { return blocks_; }
@@ -52,7 +51,6 @@ class FloatDigits {
   std::int64_t k_ = 0;
   bool is_f16_ = false;
 
-  bool in_vectors_ = false;
   bool in_panels_ = true;
   std::int64_t columns_ = 0;  // of a group
   std::int64_t blocks_ = 0;

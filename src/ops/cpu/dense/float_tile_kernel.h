@@ -23,7 +23,7 @@
 ///
 ///   split_inputs(x, hi, mid, lo)   32 floats -> digits, 16 pairs of each
 ///   split_halves(w, hi, lo)        32 float16 -> digits, 32 of each
-///   transpose(from, stride, to)    [16][16] words, rows of `from` stride bytes apart
+///   transpose(from, to)            [16][16] words
 ///   copy(from, count, to)          at most 16 words, `from` at the start of a cache line
 namespace nibble::ops::cpu {
 namespace {
@@ -198,7 +198,7 @@ NIBBLE_NOINLINE void write_group(const float* sums, std::int64_t tokens, std::in
     for (std::int64_t i = 0; i < kTileSums; ++i) {
       by_row[i] = high[i] + others[i];
     }
-    Lanes::transpose(by_row, kTileRegisterBytes, by_token);
+    Lanes::transpose(by_row, by_token);
     const std::int64_t count = rows - tile * 16 < 16 ? rows - tile * 16 : 16;
     for (std::int64_t i = 0; i < tokens; ++i) {
       __builtin_memcpy(y + i * ldy + tile * 16, by_token + i * 16,
@@ -325,10 +325,10 @@ template <class Lanes>
 NIBBLE_INLINE void write_columns(const std::uint32_t* from, std::int64_t columns,
                                  std::uint32_t* to) {
   if (columns == kGroupTokens) {
-    return Lanes::transpose(from, kTileRegisterBytes, to);
+    return Lanes::transpose(from, to);
   }
   alignas(64) std::uint32_t all[kStepPairs * kGroupTokens];
-  Lanes::transpose(from, kTileRegisterBytes, all);
+  Lanes::transpose(from, all);
   for (std::int64_t pair = 0; pair < kStepPairs; ++pair) {
     Lanes::copy(all + pair * kGroupTokens, columns, to + pair * columns);
   }

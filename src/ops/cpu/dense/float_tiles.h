@@ -50,10 +50,8 @@ struct TokenLimits {
 
   bool include(std::int64_t tokens, bool is_f16) const { return tokens <= (is_f16 ? f16 : bf16); }
 };
-/// Up to so many tokens vectors multiply, in the place of tile registers, and up to so many weights
-/// go to tile registers without panels. All have the same bits. Estimated from the number of
-/// instructions, not measured.
-inline constexpr TokenLimits kVectorTokens = {.bf16 = 3, .f16 = 1};
+/// Up to so many tokens weights go to tile registers without panels, with the same bits
+/// (docs/experiments/cpu-linear-layers.md).
 inline constexpr TokenLimits kUnpanelledTokens = {.bf16 = 15, .f16 = 15};
 
 /// Steps of the panels in which inputs pass: the weights of a strip then fill 32 KiB.
@@ -70,8 +68,7 @@ struct TokensToSplit {
   std::int64_t k = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each. For
-  /// vectors float32 numbers, [steps][tokens][kInputDigits][even inputs, odd inputs][kStepPairs].
+  /// [steps][kInputDigits: hi, mid, lo][kStepPairs][columns], two neighbouring inputs each.
   std::uint32_t* digits = nullptr;
 };
 
@@ -85,7 +82,7 @@ struct FloatTileTask {
   std::int64_t first_strip = 0;
   std::int64_t strips = 0;
 
-  /// [panels][groups], each as TokensToSplit::digits. Vectors have one group.
+  /// [panels][groups], each as TokensToSplit::digits.
   const std::uint32_t* digits = nullptr;
   std::int64_t tokens = 0;
   std::int64_t columns = 0;  // of all groups
@@ -109,11 +106,6 @@ struct FloatTiles {
   void (*split)(const TokensToSplit&) = nullptr;
   void (*multiply)(const FloatTileTask&) = nullptr;
   TokenLimits unpanelled_tokens;
-
-  /// The same, with the same bits, in vectors, for at most kGroupTokens tokens.
-  TokenLimits vector_tokens;
-  void (*split_few)(const TokensToSplit&) = nullptr;
-  void (*multiply_few)(const FloatTileTask&) = nullptr;
 
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds of digits.

@@ -38,7 +38,6 @@ class Layer {
             : std::clamp<std::int64_t>(strips * x.blocks() / (kTasksPerWorker * pool.size()), 1,
                                        kTaskStrips);
     const std::int64_t chunks = divide_up(strips, most);
-    const auto multiply = x.in_vectors() ? tiles_.multiply_few : tiles_.multiply;
     pool.parallel_for(x.blocks() * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local Scratch scratch;
       for (std::int64_t at = begin; at < end; ++at) {
@@ -61,7 +60,7 @@ class Layer {
         task.sums = scratch.floats(task.strips * task.groups * kGroupSums);
         task.y = y + token * ldy;
         task.ldy = ldy;
-        multiply(task);
+        tiles_.multiply(task);
         repair(x.x() + token * x.ldx(), x.ldx(), task);
       }
     });

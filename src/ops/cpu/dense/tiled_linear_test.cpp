@@ -159,7 +159,7 @@ TEST(TiledLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
   constexpr std::int64_t kTokens = 70;
-  const FloatTiles in_panels = with_limits(emulated_floats(), 0, 0);
+  const FloatTiles in_panels = with_limit(emulated_floats(), 0);
   for (const auto& [n, k] : {std::pair{51, 96}, {20, 1089}}) {
     const std::vector<float> x = core::normal_values(kTokens * k, 4);
     for (const DType type : {DType::kF16, DType::kBF16}) {

@@ -133,9 +133,7 @@ std::string schedule(const LayerProblem& problem) {
 
 std::string tiles_schedule(const LayerProblem& problem) {
   const bool is_f16 = problem.linear.scheme.code.dense == core::DType::kF16;
-  return fmt::format(
-      "{} products of BF16 digits in {}", is_f16 ? 5 : 3,
-      kVectorTokens.include(problem.linear.m, is_f16) ? "vectors" : "tile registers");
+  return fmt::format("{} products of BF16 digits in tile registers", is_f16 ? 5 : 3);
 }
 
 /// A kernel of the weights that `refusal` takes, in tile registers.

@@ -6,7 +6,6 @@
 
 #include "ops/cpu/dense/float_lanes512.h"
 #include "ops/cpu/inlining.h"
-#include "ops/cpu/tiles/tile_config.h"
 
 /// 512-bit vectors for the kernels of attention_tile_kernel.h. Needs AVX512 F, BW, FMA.
 namespace nibble::ops::cpu {
@@ -64,7 +63,7 @@ struct AttentionLanes512 {
     split(_mm512_loadu_ps(even), _mm512_loadu_ps(odd), hi, lo);
   }
   static NIBBLE_INLINE void transpose(const void* from, void* to) {
-    FloatLanes512::transpose(from, kTileRegisterBytes, to);
+    FloatLanes512::transpose(from, to);
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "ops/cpu/dense/plain_float_lanes.h"
-#include "ops/cpu/tiles/tile_config.h"
 
 /// What attention_lanes512.h gives, in plain C++ and with the same bits: for the tests of kernels
 /// whose instruction set the machine may lack.
@@ -81,7 +80,7 @@ struct PlainAttentionLanes {
   }
   template <typename Word>
   static void transpose(const Word* from, Word* to) {
-    PlainFloatLanes::transpose(from, kTileRegisterBytes, to);
+    PlainFloatLanes::transpose(from, to);
   }
 
  private:
