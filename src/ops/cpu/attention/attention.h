@@ -13,7 +13,7 @@ namespace nibble::ops::cpu {
 struct AttentionTiles;
 
 /// The tile registers in which attention of prompts is computed here (tiles/attention_tiles.h);
-/// null: in none. None where NIBBLE_ISA names an instruction set without them. Throws as
+/// null: in none. Only where NIBBLE_ISA names an instruction set with them. Throws as
 /// named_variant() (packed/variants.h).
 const AttentionTiles* active_attention_tiles();
 

@@ -16,7 +16,7 @@ namespace {
 const AttentionTiles* choose_attention_tiles() {
   const AttentionTiles* const tiles = architecture_attention_tiles();
   const Variant* const named = named_variant();
-  const bool is_wanted = named == nullptr || named->has_tile_registers;
+  const bool is_wanted = named != nullptr && named->has_tile_registers;
   return tiles != nullptr && is_wanted && tiles->runs_here() ? tiles : nullptr;
 }
 
