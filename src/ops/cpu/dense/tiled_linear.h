@@ -13,8 +13,8 @@ namespace nibble::ops::cpu {
 /// Whether tiled_linear() multiplies dense weights of a type: BF16 and F16.
 bool has_float_tiles(core::DType type);
 
-/// y[m, n] = x[m, k] W^T for dense weights of BF16 or F16 [n, k] in tile registers, few tokens in
-/// vectors with the same bits, within the bound of float_tiles.h. Row strides: ldx >= k, ldy >= n.
+/// y[m, n] = x[m, k] W^T for dense weights of BF16 or F16 [n, k] in tile registers, within the
+/// bound of float_tiles.h. Row strides: ldx >= k, ldy >= n.
 ///
 /// It takes every number of tokens, so that a sequence gets the same numbers whatever shares its
 /// batch. A number of y that is not finite is made again in float32 (dense_linear), so that

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Arithmetic of float32 with DAZ and FTZ, as vectors and tile registers of x86-64 do it, in plain
-/// C++ for tests: to nearest even; what is below 2^-126 counts as a zero of its sign. It may be
+/// Arithmetic of float32 with DAZ and FTZ, as tile registers of x86-64 do it, in plain C++ for
+/// tests: to nearest even; what is below 2^-126 counts as a zero of its sign. It may be
 /// compiled for one instruction set.
 namespace nibble::ops::cpu {
 namespace {
