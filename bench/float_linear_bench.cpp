@@ -119,10 +119,8 @@ FloatTiles tiles_of(Way way) {
   const FloatTiles* const found = architecture_float_tiles();
   core::require(found != nullptr && found->runs_here(), core::ErrorKind::kUsage,
                 "this machine lacks {}", found != nullptr ? found->needs : "tile registers");
-  constexpr TokenLimits kNone = {};
-  constexpr TokenLimits kAll = {.bf16 = kGroupTokens, .f16 = kGroupTokens};
   FloatTiles tiles = *found;
-  tiles.unpanelled_tokens = way == Way::kSteps ? kAll : kNone;
+  tiles.unpanelled_tokens = way == Way::kSteps ? kGroupTokens : 0;
   return tiles;
 }
 

@@ -27,7 +27,7 @@ const FloatTiles& emulated_floats() {
 
 FloatTiles with_limit(const FloatTiles& tiles, std::int64_t unpanelled) {
   FloatTiles other = tiles;
-  other.unpanelled_tokens = {.bf16 = unpanelled, .f16 = unpanelled};
+  other.unpanelled_tokens = unpanelled;
   return other;
 }
 

@@ -35,7 +35,7 @@ void FloatDigits::split(const FloatTiles& tiles, const float* x, std::int64_t m,
 }
 
 void FloatDigits::divide(const FloatTiles& tiles) {
-  in_panels_ = !tiles.unpanelled_tokens.include(m_, is_f16_);
+  in_panels_ = m_ > tiles.unpanelled_tokens;
   columns_ = std::min(m_, kGroupTokens);
   const std::int64_t groups = divide_up(m_, columns_);
   blocks_ = divide_up(m_, kBlockTokens);

@@ -43,16 +43,9 @@ inline constexpr std::int64_t kTileSums = std::int64_t{16} * 16;
 inline constexpr std::int64_t kGroupSums =
     4 * kTileSums;  // floats of a strip for a group of tokens
 
-/// Up to how many tokens something is done, at most kGroupTokens, by the type of weights.
-struct TokenLimits {
-  std::int64_t bf16 = 0;
-  std::int64_t f16 = 0;
-
-  bool include(std::int64_t tokens, bool is_f16) const { return tokens <= (is_f16 ? f16 : bf16); }
-};
 /// Up to so many tokens weights go to tile registers without panels, with the same bits
 /// (docs/experiments/cpu-linear-layers.md).
-inline constexpr TokenLimits kUnpanelledTokens = {.bf16 = 15, .f16 = 15};
+inline constexpr std::int64_t kUnpanelledTokens = 15;
 
 /// Steps of the panels in which inputs pass: the weights of a strip then fill 32 KiB.
 constexpr std::int64_t panel_steps(bool is_f16) {
@@ -105,7 +98,7 @@ struct FloatTiles {
   bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
   void (*split)(const TokensToSplit&) = nullptr;
   void (*multiply)(const FloatTileTask&) = nullptr;
-  TokenLimits unpanelled_tokens;
+  std::int64_t unpanelled_tokens = 0;  // at most kGroupTokens
 
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds of digits.
