@@ -3,15 +3,15 @@
 one budget of memory, beside what the memory's bandwidth and the arithmetic allow.
 
     bench/serving_sweep.py NIBBLE FOLDER --tokenizer MODEL [--models bf16+f16,int8-sym-row-a8+int8,int4-sym-row-a8+int4]
-                           [--gb 24] [--spare-gb 1] [--clients 8,64,256] [--lengths 128:256,atom] [--seconds 300]
+                           [--gb 24] [--spare-gb 1] [--clients 8,64,256] [--lengths 128:256,atom] [--rounds 2] [--seconds 300]
                            [--device cuda] [--sizes "--hidden 2048 --layers 16"] [--json FILE]
     bench/serving_sweep.py --plot FILE.svg --json FILE
 
 A model is a scheme of random_model.py, in Llama-2-7B's shape or that of --sizes, and the type of keys and values. The KV
 cache gets what the budget leaves beside the weights and --spare-gb; a model whose weights leave nothing is left out, and
-said so. Lengths are IN:OUT tokens, or those of Atom's evaluation up to 2,048. The limit of a point is that of `nibble
-bench` at the batch that the cache holds, for prompts and decoding one after the other. Points that would begin after
---seconds are left out.
+said so. Lengths are IN:OUT tokens, or those of Atom's evaluation up to 2,048. Each client sends --rounds requests, of
+Atom's three quarters as many. The limit of a point is that of `nibble bench` at the batch that the cache holds, for
+prompts and decoding one after the other. Points that would begin after --seconds are left out.
 """
 import argparse
 import json
@@ -87,7 +87,7 @@ def measure(args, model, left):
             point = {"model": model, "gb": args.gb, "lengths": lengths, "clients": clients, "cache_bytes": cache}
             point |= limits(args.nibble, folder, args.device, kv_type, cache, clients, lengths, left())
             with Server(args.nibble, folder, args.device, kv_type, cache, clients) as server:
-                requests = 3 * clients // 2 if lengths == "atom" else 2 * clients
+                requests = int(args.rounds * clients * (0.75 if lengths == "atom" else 1))
                 found = load(args.nibble, server.process, PORT, clients, lengths, requests, max(10, left()))
             if found:
                 point |= {"tokens_per_s": found["output_throughput"], "ms_per_token": found["median_tpot_ms"],
@@ -127,6 +127,7 @@ def main():
     parser.add_argument("--spare-gb", type=float, default=1)
     parser.add_argument("--clients", default="8,64,256")
     parser.add_argument("--lengths", default="128:256,atom")
+    parser.add_argument("--rounds", type=float, default=2)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--plot")
