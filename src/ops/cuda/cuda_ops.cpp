@@ -86,10 +86,9 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
 
 void CudaOps::plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
                              std::int64_t group) {
-  std::vector<PlannedSequence> sequences;
-  sequences.reserve(batch.slices.size());
+  planned_.clear();
   for (const auto& slice : batch.slices) {
-    sequences.push_back({slice.cache->pages, slice.position, slice.row, slice.rows});
+    planned_.push_back({slice.cache->pages, slice.position, slice.row, slice.rows});
   }
   for (const std::int64_t window : windows) {
     auto at = plans_.find(window);
@@ -99,10 +98,11 @@ void CudaOps::plan_sequences(const Batch<KvSequence>& batch, std::span<const std
                         PlanBuffer({limits_.rows, kListedPages, limits_.items, limits_.items}))
                .first;
     }
-    const AttentionPlan plan = plan_attention(sequences, group, window);
-    splits_ = splits_ || plan.partials > 0;
-    at->second.put(plan, upload_);
-    note_kernels(at->second, plan.partials > 0, kv_ == nullptr ? 0 : kv_->layout().kv_heads, group);
+    plan_.assign(planned_, group, window);
+    splits_ = splits_ || plan_.partials > 0;
+    at->second.put(plan_, upload_);
+    note_kernels(at->second, plan_.partials > 0, kv_ == nullptr ? 0 : kv_->layout().kv_heads,
+                 group);
   }
 }
 

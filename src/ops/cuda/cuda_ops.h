@@ -327,6 +327,8 @@ class CudaOps {
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
   std::unique_ptr<KvPool> kv_;
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
+  std::vector<PlannedSequence> planned_;      // the step's
+  AttentionPlan plan_;                        // for one window, on its way into its buffer
   Memories memories_;
   TextTiles texts_;
   device::cuda::Buffer partials_;

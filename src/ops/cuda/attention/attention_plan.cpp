@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <tuple>
 
 #include "core/error.h"
 #include "ops/cuda/attention/kv_layout.h"
@@ -72,17 +73,19 @@ std::int64_t pages_of_split(std::int64_t pages) {
                   divide_up(pages, kMostSplits));
 }
 
-AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
-                             std::int64_t window) {
-  AttentionPlan plan;
+void AttentionPlan::assign(std::span<const PlannedSequence> sequences, std::int64_t group,
+                           std::int64_t window) {
   std::int64_t m = 0;
   for (const PlannedSequence& sequence : sequences) {
     m = std::max(m, sequence.row + sequence.rows);
   }
-  plan.positions.resize(static_cast<std::size_t>(m), 0);
-  plan.slots.resize(static_cast<std::size_t>(m), -1);
-  plan.starts.resize(static_cast<std::size_t>(m), 0);
-  plan.decode.reserve(sequences.size());
+  positions.assign(static_cast<std::size_t>(m), 0);
+  slots.assign(static_cast<std::size_t>(m), -1);
+  starts.assign(static_cast<std::size_t>(m), 0);
+  table.clear();
+  decode.clear();
+  prefill.clear();
+  partials = 0;
   const std::int32_t* last = nullptr;  // whose pages stand at the end of the table
   std::int64_t listed = 0;
   for (const PlannedSequence& sequence : sequences) {
@@ -92,32 +95,39 @@ AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::in
                   "position {} does not fit the {} pages of its sequence", tokens - 1,
                   sequence.pages.size());
     const bool again = pages == listed && sequence.pages.data() == last;  // in the table already
-    const std::int64_t table = std::ssize(plan.table) - (again ? pages : 0);
+    const std::int64_t first = std::ssize(table) - (again ? pages : 0);
     for (std::int64_t i = 0; i < sequence.rows; ++i) {
       const std::int64_t position = sequence.position + i;
       const auto row = static_cast<std::size_t>(sequence.row + i);
       const std::int32_t page = sequence.pages[static_cast<std::size_t>(position / kPageTokens)];
-      plan.positions[row] = narrow(position);
-      plan.slots[row] = narrow(page * kPageTokens + position % kPageTokens);
-      plan.starts[row] = narrow(table);
+      positions[row] = narrow(position);
+      slots[row] = narrow(page * kPageTokens + position % kPageTokens);
+      starts[row] = narrow(first);
     }
     if (!again) {
-      plan.table.insert(plan.table.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+      table.insert(table.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
       last = sequence.pages.data();
       listed = pages;
     }
     if (sequence.rows == 1) {
-      plan_row(sequence, table, window, plan);
+      plan_row(sequence, first, window, *this);
     } else {
-      plan_rows(sequence, table, group, window, plan);
+      plan_rows(sequence, first, group, window, *this);
     }
   }
-  std::stable_sort(plan.decode.begin(), plan.decode.end(),
-                   [](const DecodeItem& a, const DecodeItem& b) { return a.pages > b.pages; });
-  std::stable_sort(plan.prefill.begin(), plan.prefill.end(),
-                   [](const PrefillItem& a, const PrefillItem& b) {
-                     return a.position + a.first > b.position + b.first;
-                   });
+  std::sort(decode.begin(), decode.end(), [](const DecodeItem& a, const DecodeItem& b) {
+    return std::tuple(b.pages, a.row, a.split) < std::tuple(a.pages, b.row, b.split);
+  });
+  std::sort(prefill.begin(), prefill.end(), [](const PrefillItem& a, const PrefillItem& b) {
+    return std::tuple(b.position + b.first, a.row, a.first) <
+           std::tuple(a.position + a.first, b.row, b.first);
+  });
+}
+
+AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
+                             std::int64_t window) {
+  AttentionPlan plan;
+  plan.assign(sequences, group, window);
   return plan;
 }
 

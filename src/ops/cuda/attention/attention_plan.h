@@ -67,6 +67,11 @@ struct AttentionPlan {
 
   /// Whether no row of a sequence with one row sees more than kBriefPages pages.
   bool brief() const;
+
+  /// Becomes the plan of another step, in the memory that it has: what a step frees costs the next
+  /// one more than planning does. `group` is heads / kv_heads; window 0: all. Every sequence must
+  /// have pages for its rows (kFailed otherwise).
+  void assign(std::span<const PlannedSequence> sequences, std::int64_t group, std::int64_t window);
 };
 
 /// What one warp reads without help, where there are many sequences.
@@ -78,8 +83,7 @@ inline constexpr std::int64_t kMostSplits = 32;
 /// Pages of one split for a row that sees `pages` pages.
 std::int64_t pages_of_split(std::int64_t pages);
 
-/// Plans one step. `group` is heads / kv_heads; window 0: all. Every sequence must have pages for
-/// its rows (kFailed otherwise).
+/// A plan that is made anew, as AttentionPlan::assign() does.
 AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
                              std::int64_t window);
 

@@ -306,6 +306,31 @@ TEST(CudaAttentionPlan, SplitsBySequenceAlone) {
   EXPECT_THROW(plan_attention({&beyond, 1}, 4, 0), core::Error);
 }
 
+TEST(CudaAttentionPlan, KeepsNothingOfAnotherStep) {
+  std::vector<std::int32_t> pages(600);
+  std::iota(pages.begin(), pages.end(), 100);
+  const std::vector<PlannedSequence> sequences = {
+      {pages, 20, 0, 1}, {pages, 9000, 1, 1}, {pages, 5, 2, 70}, {pages, 40, 72, 1}};
+  AttentionPlan again = plan_attention(sequences, 4, 0);
+  const std::vector<PlannedSequence> fewer = {{pages, 33, 0, 1}, {pages, 70, 1, 1}};
+  const AttentionPlan plan = plan_attention(fewer, 4, 0);
+  again.assign(fewer, 4, 0);
+  EXPECT_EQ(again.positions, plan.positions);
+  EXPECT_EQ(again.slots, plan.slots);
+  EXPECT_EQ(again.table, plan.table);
+  EXPECT_EQ(again.starts, plan.starts);
+  EXPECT_EQ(again.prefill.size(), 0u);
+  EXPECT_EQ(again.partials, 0);
+  ASSERT_EQ(again.decode.size(), 2u);
+  EXPECT_EQ(again.decode[0].row, 1);  // the longer one
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again.decode[i].row, plan.decode[i].row);
+    EXPECT_EQ(again.decode[i].table, plan.decode[i].table);
+    EXPECT_EQ(again.decode[i].end, plan.decode[i].end);
+    EXPECT_EQ(again.decode[i].leading, plan.decode[i].leading);
+  }
+}
+
 TEST_F(CudaAttention, PoolsHaveTheBytesOfTheirFormat) {
   EXPECT_EQ(KvPool({KvTypes(kInt4), 2, 64}, 3, 10).bytes(), 3 * 10 * 2 * (512 + 512 + 128));
   EXPECT_EQ(KvPool({KvTypes(kFp8), 2, 64}, 3, 10).bytes(), 3 * 10 * 2 * (1024 + 1024));
