@@ -86,10 +86,9 @@ __device__ __forceinline__ void turn_head(float4& x) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int distance = 1; distance < D / 4; distance *= 2) {
-    const bool upper = (lane & distance) != 0;
-    const auto meet = [&](float mine) {
-      const float other = __shfl_xor_sync(kAllLanes, mine, distance);
-      return upper ? other - mine : mine + other;
+    const float sign = (lane & distance) != 0 ? -1.0f : 1.0f;
+    const auto meet = [&](float mine) {  // other - mine, or other + mine
+      return fmaf(sign, mine, __shfl_xor_sync(kAllLanes, mine, distance));
     };
     x = {meet(x.x), meet(x.y), meet(x.z), meet(x.w)};
   }

@@ -151,14 +151,17 @@ class Head {
   __device__ KvRange range(float levels) const {
     float smallest = fminf(fminf(x_[0], x_[1]), fminf(x_[2], x_[3]));
     float largest = fmaxf(fmaxf(x_[0], x_[1]), fmaxf(x_[2], x_[3]));
-    int finite = is_finite(x_[0]) && is_finite(x_[1]) && is_finite(x_[2]) && is_finite(x_[3]);
+    const bool finite =
+        is_finite(x_[0]) && is_finite(x_[1]) && is_finite(x_[2]) && is_finite(x_[3]);
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
       smallest = fminf(smallest, __shfl_xor_sync(kAllLanes, smallest, distance));
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
-      finite &= __shfl_xor_sync(kAllLanes, finite, distance);
     }
-    return KvRange::of(smallest, largest, levels, finite != 0);
+    const int first_lane = static_cast<int>(threadIdx.x) % kWarp / kLanes * kLanes;
+    const unsigned of_head = (kAllLanes >> (kWarp - kLanes)) << first_lane;
+    const unsigned finite_lanes = __ballot_sync(kAllLanes, finite) & of_head;
+    return KvRange::of(smallest, largest, levels, finite_lanes == of_head);
   }
 
   // Codes of 8 bits, element 4 lane_ + e in byte e of the word.
