@@ -74,10 +74,14 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
 // Only tiles that gemm_plans() names have kernels.
 void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
   const bool tiles = gemm_has_tile(weights, inputs, plan.row_tile, plan.token_tile);
-  const int most_in_cluster = gemm_most_in_cluster(weights, plan.row_tile);
-  core::require(!plan.wgmma || (tiles && plan.cluster >= 1 && plan.cluster <= most_in_cluster),
-                core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
-                plan.row_tile, plan.token_tile, plan.cluster);
+  const int most = gemm_most_in_cluster(weights, inputs, plan.row_tile, plan.token_tile);
+  const bool cluster =
+      plan.divides_k
+          ? plan.cluster == 2 && gemm_divides_k(weights, inputs, plan.row_tile, plan.token_tile)
+          : plan.cluster >= 1 && plan.cluster <= most;
+  core::require(!plan.wgmma || (tiles && cluster), core::ErrorKind::kFailed,
+                "gemm: there is no kernel for tiles of {} x {} in {}{}", plan.row_tile,
+                plan.token_tile, plan.cluster, plan.divides_k ? " that divide k" : "");
 }
 
 GemmLauncher int8_launcher(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {

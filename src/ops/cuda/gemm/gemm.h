@@ -126,6 +126,8 @@ struct GemmPlan {
   int token_tile = 128;  // its tokens: 32 to 256, as gemm_has_tile() knows
   int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
+  // The two blocks of a cluster divide k instead, as gemm_divides_k() knows.
+  bool divides_k = false;
 
   /// Whether inputs stay in shared memory while strips of rows go by (resident/).
   constexpr bool keeps_inputs() const { return wgmma && row_tile == kUnitRows; }
@@ -151,8 +153,13 @@ bool gemm_knows(CodeKind codes);
 /// Whether there are warpgroup products for tiles of so many rows and tokens.
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
 
-/// The most blocks of threads of a cluster that computes tiles of so many rows.
-int gemm_most_in_cluster(const GemmWeights& weights, int row_tile);
+/// The most blocks of threads that share the tokens of such tiles.
+int gemm_most_in_cluster(const GemmWeights& weights, GemmInputs inputs, int row_tile,
+                         int token_tile);
+
+/// Whether two blocks of threads can divide k of such tiles: of integers whose sums run over all
+/// of k, so that results do not depend on it.
+bool gemm_divides_k(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
 
 /// The plans that the current device has.
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs);

@@ -82,9 +82,10 @@ class GemmBlocksTest : public device::GpuTest {
     for (const GemmPlan& plan : plans) {
       SCOPED_TRACE(std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.row_tile) +
                    " x " + std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) +
-                   ", " + std::to_string(plan.blocks) + " blocks; " + std::to_string(shape.tokens) +
-                   " tokens, " + std::to_string(shape.rows) + " rows, " +
-                   std::to_string(shape.columns) + " columns");
+                   (plan.divides_k ? " that divide k, " : ", ") + std::to_string(plan.blocks) +
+                   " blocks; " + std::to_string(shape.tokens) + " tokens, " +
+                   std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) +
+                   " columns");
       const auto run_to = [&](GemmOutput to) {
         const device::cuda::Stream stream;
         to.bias = biases.as<float>();

@@ -7,6 +7,7 @@
 
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/bulk_copy.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/gemm/gemm_stages.cuh"
 
 namespace nibble::ops::cuda {
@@ -18,8 +19,9 @@ template <class Shape>
 struct GemmCopy : GemmStages<Shape> {
   using Codes = typename Shape::Codes;
   using Stages = GemmStages<Shape>;
-  using Stages::a, Stages::advance, Stages::clusters, Stages::empty, Stages::first_tile,
-      Stages::full, Stages::lane, Stages::rank, Stages::tile, Stages::tiles;
+  using Stages::a, Stages::advance, Stages::clusters, Stages::empty, Stages::end_unit,
+      Stages::first_tile, Stages::first_unit, Stages::full, Stages::lane, Stages::rank,
+      Stages::tile, Stages::tiles;
   using typename Stages::Place;
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kCluster = Shape::kCluster;
@@ -32,10 +34,12 @@ struct GemmCopy : GemmStages<Shape> {
   __device__ void run() const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == 0 && lane() == 0) {
+      wait_for_predecessor();
       copy_inputs();
     } else if (warp == 1 && lane() == 0) {
-      copy_units();
+      copy_units();  // weights, which no kernel before writes
     } else if (Shape::kScalesInRing && warp == 2) {
+      wait_for_predecessor();
       copy_scales();
     }
     __syncwarp();
@@ -66,7 +70,7 @@ struct GemmCopy : GemmStages<Shape> {
     Place place;
     for (int index = first_tile(); index < tiles(); index += clusters()) {
       const int row = tile(index).tokens * kTokens + rank() * kShare;
-      for_each_free_stage(place, 0, a.units_along_k, [&](int unit, int stage) {
+      for_each_free_stage(place, first_unit(), end_unit(), [&](int unit, int stage) {
         arrive_expecting(full(stage), Shape::kInputBytes);
 #pragma unroll
         for (int step = 0; step < Codes::kSteps; ++step) {
@@ -103,12 +107,13 @@ struct GemmCopy : GemmStages<Shape> {
       };
       const int bytes = 4 * a.tile_bytes;
       const std::int64_t pitch = static_cast<std::int64_t>(a.body_units) * bytes;
-      const std::uint8_t* source = a.units + first_group * pitch;
-      for_each_free_stage(place, 0, a.body_units, [&](int, int stage) {
+      const std::uint8_t* source = a.units + first_group * pitch + first_unit() * bytes;
+      const int end_of_body = min(end_unit(), a.body_units);
+      for_each_free_stage(place, first_unit(), end_of_body, [&](int, int stage) {
         copy_from(source, pitch, bytes, stage);
         source += bytes;
       });
-      for_each_free_stage(place, a.body_units, a.units_along_k, [&](int, int stage) {
+      for_each_free_stage(place, max(first_unit(), a.body_units), end_unit(), [&](int, int stage) {
         const int tail_bytes = 4 * a.tail_tile_bytes;
         copy_from(a.tail_units + first_group * tail_bytes, tail_bytes, tail_bytes, stage);
       });

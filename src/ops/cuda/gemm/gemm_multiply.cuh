@@ -7,6 +7,7 @@
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_stages.cuh"
+#include "ops/cuda/gemm/half_sums.cuh"
 #include "ops/cuda/gemm/multiply_step.cuh"
 #include "ops/cuda/gemm/row_scales.cuh"
 #include "ops/cuda/gemm/stage_tile.cuh"
@@ -104,6 +105,15 @@ struct GemmMultiplier : GemmStages<Shape> {
     }
   }
 
+  // Writes this block's half of the tokens of a tile, where k is divided.
+  template <class Value>
+  __device__ __forceinline__ void write_half(OutputTile at, Value&& value) const {
+    constexpr int kHalf = kTokens / 2;
+    const int first_token = at.tokens * kTokens + this->part() * kHalf;
+    const TileStore<kHalf, GemmArguments> to{a, first_row(at), first_token};
+    to.store([&](int token) { return token_scale(token); }, value);
+  }
+
   // In the stage that is lent for it: inputs' memory holds the results, units' that of the scales.
   template <class Value>
   __device__ __forceinline__ void write_staged(OutputTile at, const TokenScales& scales,
@@ -151,6 +161,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
 
   __device__ void run() const {
     Place place;
+    [[maybe_unused]] std::uint32_t parity = 0;  // of the tile's number
     for (int index = first_tile(); index < tiles(); index += clusters()) {
       const OutputTile at = tile(index);
       Sum sums[kSums];
@@ -162,10 +173,20 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
         const __half2 loaded = row_scales_of<Codes>(a, first_row(at), lane());
         multiply_tile(sums, first_row(at), place);
         const float2 scales = scale_numbers<Codes>(a, loaded);
-        this->write(at, token_scales, place, [&](int i, int r, float scale) {
-          return __fmul_rn(__fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y),
-                           scale);
-        });
+        const auto scaled = [&](Sum sum, int r, float scale) {
+          return __fmul_rn(__fmul_rn(static_cast<float>(sum), r == 0 ? scales.x : scales.y), scale);
+        };
+        if constexpr (Shape::kDividesK) {
+          Sum half[kSums / 2];
+          HalfSums<Shape>(*this).add_up(sums, half, parity, index == first_tile(),
+                                        index + clusters() < tiles());
+          parity ^= 1;
+          this->write_half(at,
+                           [&](int i, int r, float scale) { return scaled(half[i], r, scale); });
+        } else {
+          this->write(at, token_scales, place,
+                      [&](int i, int r, float scale) { return scaled(sums[i], r, scale); });
+        }
       }
     }
   }
@@ -202,18 +223,18 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
       load<1>(words, place);
       step<0>(sums, left, place, unit, stage_before);
       Codes::expand(next_left, words, rows, a);
-      next = next_place(place, unit, a.units_along_k);
+      next = next_place(place, unit, this->units());
       load<0>(words, next);
       step<1>(sums, next_left, place, unit, stage_before);
       Codes::expand(left, words, rows, a);
     } else if constexpr (Codes::kExpands) {
-      next = next_place(place, unit, a.units_along_k);
+      next = next_place(place, unit, this->units());
       load<0>(words, next);
       step<0>(sums, left, place, unit, stage_before);
       Codes::expand(next_left, words, rows, a);
     } else {
       step<0>(sums, left, place, unit, stage_before);
-      next = next_place(place, unit, a.units_along_k);
+      next = next_place(place, unit, this->units());
       load<0>(words, next);
       Codes::expand(next_left, words, rows, a);
     }
@@ -231,11 +252,11 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
     typename Codes::Rows rows;
     Codes::load_rows(rows, a, row, lane());
     Codes::expand(left[0], words, rows, a);
-    for (; unit + 1 < a.units_along_k; unit += 2) {
+    for (; unit + 1 < this->units(); unit += 2) {
       multiply_unit(sums, left[0], left[1], rows, place, stage_before, unit);
       multiply_unit(sums, left[kOther], left[1 - kOther], rows, place, stage_before, unit + 1);
     }
-    if (unit < a.units_along_k) {
+    if (unit < this->units()) {
       multiply_unit(sums, left[0], left[1], rows, place, stage_before, unit);
     }
     wait_products<0>();

@@ -34,20 +34,38 @@ double time_of_resident(const GemmPlan& plan, const GemmWeights& weights, int to
   return kHidingResults * parts.time * (plan.token_tile + kStripOverhead) * plan.row_tile;
 }
 
+// Two blocks that divide k take half of a tile's time, and some for their sums, whatever k is: as
+// long as a thousand tokens of one unit. Weights of 8 bits keep less of the gain: more comes
+// through the L2 cache.
+double time_of_divided(const GemmPlan& plan, std::int64_t rounds, std::int64_t units,
+                       bool eight_bits) {
+  const double sums = 1000.0 / static_cast<double>(units) * plan.row_tile;
+  return time_of_rounds(plan, rounds) / 2 * (eight_bits ? 1.3 : 1.0) +
+         static_cast<double>(rounds) * sums;
+}
+
 double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs, int tokens) {
   if (plan.keeps_inputs()) {
     return time_of_resident(plan, weights, tokens);
   }
   const bool by_group = scales_by_group(weights, inputs);
   const std::int64_t rounds = gemm_rounds(plan, weights.units.n, tokens);
+  const bool eight_bits = weights.units.format.bits() == 8;
+  if (plan.divides_k) {
+    return time_of_divided(plan, rounds, unit_grid(weights.units.n, weights.units.k).blocks,
+                           eight_bits);
+  }
   double time = time_of_rounds(plan, rounds);
+  if (plan.row_tile == 192 && plan.token_tile == 128 && !by_group) {
+    return time * 1.05;  // what three warpgroups write at once takes longer
+  }
   if (plan.cluster == 1) {
     time *= cost_of_reading_alone(plan, by_group, rounds);
   }
   if (by_group && plan.row_tile == 128) {
     time *= 1.06;  // two warpgroups hide less than three
   }
-  if (inputs == GemmInputs::kHalf && weights.units.format.bits() == 8 && plan.token_tile == 256) {
+  if (inputs == GemmInputs::kHalf && eight_bits && plan.token_tile == 256) {
     time *= 1.3;  // the ring has two stages only
   }
   return time;
@@ -62,7 +80,8 @@ GemmDevice gemm_device() {
 }
 
 std::int64_t gemm_rounds(const GemmPlan& plan, std::int64_t rows, int tokens) {
-  const std::int64_t rows_at_once = std::int64_t{plan.row_tile} * plan.cluster;
+  const std::int64_t rows_at_once =
+      std::int64_t{plan.row_tile} * (plan.divides_k ? 1 : plan.cluster);
   const std::int64_t strips = (rows + rows_at_once - 1) / rows_at_once;
   const std::int64_t tiles = strips * ((tokens + plan.token_tile - 1) / plan.token_tile);
   const std::int64_t at_once = plan.blocks / plan.cluster;
@@ -72,6 +91,16 @@ std::int64_t gemm_rounds(const GemmPlan& plan, std::int64_t rows, int tokens) {
 double time_of_rounds(const GemmPlan& plan, std::int64_t rounds) {
   return static_cast<double>(rounds) * (plan.token_tile + kTileOverhead) * plan.row_tile;
 }
+
+namespace {
+
+// Whose products are the same however k is divided.
+bool sums_rows_of_integers(const GemmWeights& weights, GemmInputs inputs) {
+  return inputs == GemmInputs::kInt8 && weights.row_scale && !is_book(weights.units.format.codes) &&
+         !has_planes(weights.units.format.codes);
+}
+
+}  // namespace
 
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
   if (row_tile == kUnitRows) {
@@ -91,11 +120,21 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
   const bool tall = bits_of(codes) == 4 && !is_book(codes);
   return row_tile == 128
              ? token_tile == 32 || token_tile == 64 || token_tile == 128 || token_tile == 256
-             : tall && row_tile == 192 && token_tile == 64;
+             : row_tile == 192 && ((tall && token_tile == 64) ||
+                                   (token_tile == 128 && sums_rows_of_integers(weights, inputs)));
 }
 
-int gemm_most_in_cluster(const GemmWeights& weights, int row_tile) {
-  return row_tile == kUnitRows || has_planes(weights.units.format.codes) ? 1 : 2;
+bool gemm_divides_k(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
+  return row_tile == 128 && (token_tile == 64 || token_tile == 128) &&
+         sums_rows_of_integers(weights, inputs) &&
+         unit_grid(weights.units.n, weights.units.k).blocks >= 2;
+}
+
+int gemm_most_in_cluster(const GemmWeights& weights, GemmInputs inputs, int row_tile,
+                         int token_tile) {
+  const bool alone = row_tile == kUnitRows || has_planes(weights.units.format.codes) ||
+                     (row_tile == 192 && token_tile == 128 && !scales_by_group(weights, inputs));
+  return alone ? 1 : 2;
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
@@ -104,11 +143,15 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
   if (device.wgmma) {
     for (const int row_tile : {64, 128, 192}) {
       for (const int token_tile : {32, 64, 128, 192, 256}) {
-        for (const int cluster : {1, 2}) {
-          if (cluster <= gemm_most_in_cluster(weights, row_tile) &&
-              gemm_has_tile(weights, inputs, row_tile, token_tile)) {
-            plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
-          }
+        if (!gemm_has_tile(weights, inputs, row_tile, token_tile)) {
+          continue;
+        }
+        const int most = gemm_most_in_cluster(weights, inputs, row_tile, token_tile);
+        for (int cluster = 1; cluster <= most; ++cluster) {
+          plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
+        }
+        if (gemm_divides_k(weights, inputs, row_tile, token_tile)) {
+          plans.push_back({true, row_tile, token_tile, 2, device.multiprocessors, true});
         }
       }
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -13,14 +14,21 @@
 namespace nibble::ops::cuda {
 
 /// How a kernel of gemm_wgmma.cuh is made: a block of threads computes tiles of 64 kWarpgroups_
-/// rows x kTokens_ tokens; kCluster_ blocks share the tokens that they read.
-template <class Codes_, int kTokens_, int kWarpgroups_, int kCluster_, Scaling kScaling_>
+/// rows x kTokens_ tokens; kCluster_ blocks share the tokens that they read, or two divide
+/// k.
+template <class Codes_, int kTokens_, int kWarpgroups_, int kCluster_, Scaling kScaling_,
+          bool kDividesK_ = false>
 struct GemmShape {
   using Codes = Codes_;
   using Sum = typename Codes::Sum;
   static constexpr int kTokens = kTokens_;
   static constexpr int kWarpgroups = kWarpgroups_;
   static constexpr int kCluster = kCluster_;
+  static constexpr bool kDividesK = kDividesK_;
+  static constexpr int kBlocks = kDividesK ? 2 : kCluster;  // of a cluster
+  static_assert(kCluster == 1 || !kDividesK, "blocks share tokens or divide k");
+  static_assert(!kDividesK || (kScaling_ == Scaling::kByRow && std::is_same_v<Sum, int>),
+                "only sums of integers are the same however k is divided");
   static constexpr Scaling kScaling = kScaling_;
   static constexpr bool kByGroup =
       kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
@@ -37,7 +45,8 @@ struct GemmShape {
   static constexpr int kFullArrivals = kScalesInRing ? 2 + 32 : 2;  // that make it full
   static constexpr int kEmptyArrivals = 4 * kWarpgroups * kCluster;
   // After each tile a stage is lent to the multiplying warps, for results on their way out.
-  static constexpr StagedShape kStaged = staged_shape(kTokens, kInputBytes / kWarpgroups);
+  static constexpr StagedShape kStaged =
+      kDividesK ? StagedShape{} : staged_shape(kTokens, kInputBytes / kWarpgroups);
 };
 
 /// What the copying and the multiplying warps both know: where stages lie, and which tiles this
@@ -73,8 +82,15 @@ struct GemmStages {
   __device__ std::uint32_t empty(int stage) const { return memory + a.ring.empty + stage * 8; }
 
   __device__ static int rank() { return Shape::kCluster == 1 ? 0 : cluster_rank(); }
-  __device__ static int first_tile() { return static_cast<int>(blockIdx.x) / Shape::kCluster; }
-  __device__ static int clusters() { return static_cast<int>(gridDim.x) / Shape::kCluster; }
+  __device__ static int part() { return Shape::kDividesK ? cluster_rank() : 0; }
+  __device__ static int first_tile() { return static_cast<int>(blockIdx.x) / Shape::kBlocks; }
+  __device__ static int clusters() { return static_cast<int>(gridDim.x) / Shape::kBlocks; }
+  // The units along k that this block takes.
+  __device__ int first_unit() const { return part() == 0 ? 0 : a.units_along_k / 2; }
+  __device__ int end_unit() const {
+    return Shape::kDividesK && part() == 0 ? a.units_along_k / 2 : a.units_along_k;
+  }
+  __device__ int units() const { return end_unit() - first_unit(); }
   __device__ int tiles() const { return a.strips * a.token_tiles; }
   __device__ OutputTile tile(int index) const {
     OutputTile found = tile_at(index, a.strips, a.token_tiles);

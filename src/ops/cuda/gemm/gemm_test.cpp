@@ -55,9 +55,10 @@ class GemmTest : public device::GpuTest {
 
   static std::string name(const GemmPlan& plan, const Shape& shape) {
     return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.row_tile) + " x " +
-           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) + ", " +
-           std::to_string(plan.blocks) + " blocks; " + std::to_string(shape.tokens) + " tokens, " +
-           std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) + " columns";
+           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) +
+           (plan.divides_k ? " that divide k, " : ", ") + std::to_string(plan.blocks) +
+           " blocks; " + std::to_string(shape.tokens) + " tokens, " + std::to_string(shape.rows) +
+           " rows, " + std::to_string(shape.columns) + " columns";
   }
 
   // How far rows of results are apart, `width` each. Every other time it is a multiple of 8, so

@@ -13,8 +13,8 @@
 /// The kernel for sm_90a. A block of threads computes one tile after the other: warpgroup 0 copies,
 /// each of the others multiplies 64 rows. Their results leave through a stage of the ring that is
 /// lent for that (stage_tile.cuh), or from registers (store_tile.cuh). The blocks of a cluster take
-/// neighbouring strips of rows and the same tokens; each reads its share of the tokens for all of
-/// them.
+/// neighbouring strips of rows and the same tokens, of which each reads its share for all of them;
+/// or they divide k, and each finishes half of the tokens (half_sums.cuh).
 namespace nibble::ops::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -31,12 +31,18 @@ __device__ __forceinline__ void init_stages(const GemmStages<Shape>& stages,
       init_barrier(stages.full(stage), Shape::kFullArrivals);
       init_barrier(stages.empty(stage), Shape::kEmptyArrivals);
     }
+    if constexpr (Shape::kDividesK) {
+      HalfSums<Shape>(stages).init_barriers();
+    }
     publish_barriers();
   }
   if constexpr (Shape::kCluster > 1) {
     cluster_barrier();
   } else {
     __syncthreads();
+  }
+  if constexpr (Shape::kDividesK) {
+    arrive_at_cluster();  // HalfSums waits until the other block has come this far
   }
 }
 
@@ -52,12 +58,12 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
   const GemmStages<Shape> stages{a, memory};
   init_stages(stages, inputs, outputs);
   launch_dependents();
-  wait_for_predecessor();
   if (threadIdx.x < 128) {
     set_registers<kTwo ? 40 : 32, false>();
     GemmCopy<Shape>(stages, inputs).run();
   } else {
     set_registers<kTwo ? 232 : 160, true>();
+    wait_for_predecessor();
     Multiply(stages, outputs).run();
   }
   if constexpr (Shape::kCluster > 1) {

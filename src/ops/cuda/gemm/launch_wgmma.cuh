@@ -24,18 +24,19 @@ inline bool stages_results(const GemmArguments& a) {
 }
 
 /// Fills in how the work is cut, and launches.
-template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
+template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling,
+          bool kDividesK = false>
 void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
   constexpr int kValueBytes = Codes::kSteps;  // INT8 or float16 inputs
   constexpr int kStripRowGroups = kWarpgroups * kCluster;
-  using Shape = GemmShape<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
+  using Shape = GemmShape<Codes, kTokens, kWarpgroups, kCluster, kScaling, kDividesK>;
   arguments.ring = ring_layout(Shape::kInputBytes, kWarpgroups * arguments.slot_bytes,
-                               Shape::kScaleBytes, kSharedBytes);
+                               Shape::kScaleBytes, kSharedBytes - half_sums_bytes<Shape>());
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
   arguments.staged = Shape::kStaged.pays && stages_results(arguments);
   const int tiles = arguments.strips * arguments.token_tiles;
-  const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
+  const int clusters = std::max(1, std::min(plan.blocks / Shape::kBlocks, tiles));
 
   const auto kernel = gemm_wgmma<Shape>;
   allow_shared_bytes(kernel, kSharedBytes);
@@ -48,9 +49,10 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                        .box_rows = kTokens / kCluster});
 
   const CUtensorMap outputs = arguments.boxed() ? output_map<Shape>(arguments) : CUtensorMap{};
-  launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * kCluster)), dim3(Shape::kThreads),
-                  kCluster, static_cast<std::size_t>(arguments.ring.bytes), stream, arguments,
-                  inputs, outputs);
+  launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * Shape::kBlocks)),
+                  dim3(Shape::kThreads), Shape::kBlocks,
+                  static_cast<std::size_t>(arguments.ring.bytes + half_sums_bytes<Shape>()), stream,
+                  arguments, inputs, outputs);
 }
 
 /// For the plan's cluster.
@@ -87,6 +89,25 @@ void launch_tall_or_wide(const GemmPlan& plan, const GemmArguments& arguments,
     return launch_with_cluster<Codes, 64, 3, kScaling>(plan, arguments, stream);
   }
   launch_wide<Codes, kScaling>(plan, arguments, stream);
+}
+
+/// Integers whose sums run over all of k: also taller tiles, and blocks that divide k.
+template <class Codes>
+void launch_integers_by_row(const GemmPlan& plan, const GemmArguments& arguments,
+                            cudaStream_t stream) {
+  if (plan.divides_k) {
+    return plan.token_tile == 64
+               ? launch_wgmma<Codes, 64, 2, 1, Scaling::kByRow, true>(plan, arguments, stream)
+               : launch_wgmma<Codes, 128, 2, 1, Scaling::kByRow, true>(plan, arguments, stream);
+  }
+  if (plan.row_tile == 192 && plan.token_tile == 128) {
+    return launch_wgmma<Codes, 128, 3, 1, Scaling::kByRow>(plan, arguments, stream);
+  }
+  if constexpr (Codes::kExpands) {
+    launch_tall_or_wide<Codes, Scaling::kByRow>(plan, arguments, stream);
+  } else {
+    launch_wide<Codes, Scaling::kByRow>(plan, arguments, stream);
+  }
 }
 
 /// For the plan's tiles of up to 128 tokens, whose sums and results both take registers.

@@ -4,7 +4,7 @@
 namespace nibble::ops::cuda {
 
 void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_tall_or_wide<Int4Codes, Scaling::kByRow>(plan, arguments, stream);
+  launch_integers_by_row<Int4Codes>(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -9,7 +9,7 @@ bool wgmma_runs() {
 }
 
 void wgmma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_wide<Int8Codes, Scaling::kByRow>(plan, arguments, stream);
+  launch_integers_by_row<Int8Codes>(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -23,6 +23,7 @@ void each_field(Plan& plan, const Visit& visit) {
   visit("token_tile", plan.token_tile);
   visit("cluster", plan.cluster);
   visit("blocks", plan.blocks);
+  visit("divides_k", plan.divides_k);
 }
 template <MaybeConst<MediumBatchSchedule> Schedule, typename Visit>
 void each_field(Schedule& schedule, const Visit& visit) {

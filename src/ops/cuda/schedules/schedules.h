@@ -24,7 +24,7 @@
 namespace nibble::ops::cuda {
 
 /// Raised with every change of the kernels after which their schedules must be measured again.
-inline constexpr int kKernelsVersion = 3;
+inline constexpr int kKernelsVersion = 4;
 
 /// Numbers of tokens that are measured. Others belong to the next larger one, and those beyond the
 /// last one to that.

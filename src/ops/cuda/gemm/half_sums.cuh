@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/cluster.cuh"
+#include "ops/cuda/gemm/gemm_stages.cuh"
+
+namespace nibble::ops::cuda {
+
+/// Bytes of shared memory behind the ring that HalfSums takes.
+template <class Shape>
+constexpr int half_sums_bytes() {
+  constexpr int kBarriers = 2 * 8;
+  constexpr int kAlignment = 16;
+  return Shape::kDividesK ? Shape::kSums / 2 * 4 * 128 * Shape::kWarpgroups + kBarriers + kAlignment
+                          : 0;
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Adds up the sums of a tile over the two blocks of a cluster that divide k: integers, so results
+/// do not depend on it. Each block sends the other one the half of the tokens that the other
+/// finishes, and adds what it gets to its own half. A thread has the same places in both blocks.
+template <class Shape>
+struct HalfSums : GemmStages<Shape> {
+  using Stages = GemmStages<Shape>;
+  using Stages::a, Stages::lane, Stages::part;
+  static constexpr int kHalf = Shape::kSums / 2;
+  static constexpr int kThreads = 128 * Shape::kWarpgroups;  // that multiply
+  static_assert(kHalf % 4 == 0, "four sums are sent at a time");
+
+  __device__ explicit HalfSums(const Stages& stages) : Stages(stages) {}
+
+  /// By one thread.
+  __device__ void init_barriers() const {
+    init_barrier(full(), kThreads / 32);
+    init_barrier(empty(), kThreads / 32);
+  }
+
+  /// By all multiplying threads. `parity`: of the number of tiles before this one, `first`: there
+  /// are none, `more`: there are some behind it. Each block waits here for all that the other one
+  /// writes to it, so that either may end.
+  __device__ __forceinline__ void add_up(const int (&sums)[Shape::kSums], int (&half)[kHalf],
+                                         std::uint32_t parity, bool first, bool more) const {
+    const bool upper = part() == 1;
+    if (first) {
+      wait_for_cluster();  // now the other block may be written to
+    }
+    wait_barrier_of_cluster(empty(), parity ^ 1);
+    const std::uint32_t there = address_in(place(), 1 - part());
+#pragma unroll
+    for (int i = 0; i < kHalf; i += 4) {
+      int sent[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        sent[k] = upper ? sums[i + k] : sums[kHalf + i + k];
+        half[i + k] = upper ? sums[kHalf + i + k] : sums[i + k];
+      }
+      asm volatile("st.shared::cluster.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(there + i * kStep),
+                   "r"(sent[0]), "r"(sent[1]), "r"(sent[2]), "r"(sent[3])
+                   : "memory");
+    }
+    tell_other(full());
+    wait_barrier_of_cluster(full(), parity);
+#pragma unroll
+    for (int i = 0; i < kHalf; i += 4) {
+      int got[4];
+      asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(got[0]), "=r"(got[1]), "=r"(got[2]), "=r"(got[3])
+                   : "r"(place() + i * kStep)
+                   : "memory");
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        half[i + k] += got[k];
+      }
+    }
+    if (more) {
+      tell_other(empty());
+    }
+  }
+
+ private:
+  static constexpr int kStep = kThreads * 4;  // bytes from a sum of all threads to the next
+
+  // Of what comes from the other block: this thread's first four sums; behind all, the barriers.
+  __device__ std::uint32_t begin() const {
+    return this->memory + (a.ring.bytes + 15) / 16 * 16;
+  }
+  __device__ std::uint32_t place() const {
+    return begin() + (static_cast<int>(threadIdx.x) - 128) * 16;
+  }
+  __device__ std::uint32_t full() const {
+    return begin() + kHalf * kStep;
+  }
+  __device__ std::uint32_t empty() const {
+    return full() + 8;
+  }
+
+  // Each warp arrives at the other block's barrier.
+  __device__ void tell_other(std::uint32_t barrier) const {
+    __syncwarp();
+    if (lane() == 0) {
+      arrive_after_writes_at(barrier, static_cast<std::uint32_t>(1 - part()));
+    }
+  }
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda
