@@ -17,7 +17,10 @@ class RecordingOps : public ops::cpu::CpuOps {
   using CpuOps::CpuOps;
 
   /// Null: nothing is shown.
-  void set_recorder(Recorder recorder) { recorder_ = std::move(recorder); }
+  void set_recorder(Recorder recorder) {
+    recorder_ = std::move(recorder);
+    keep_values(recorder_ != nullptr);
+  }
 
   Matrix linear(Input& input, const ops::LinearSet& set) {
     Matrix y = CpuOps::linear(input, set);

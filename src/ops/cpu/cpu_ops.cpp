@@ -7,6 +7,7 @@
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/linear/linear_kernels.h"
+#include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 #include "ops/routing.h"
 
@@ -146,32 +147,72 @@ Matrix CpuOps::norm_matrix(const Matrix& x, const Norm& norm) {
   return y;
 }
 
-CpuOps::Input CpuOps::norm(const Matrix& x, const Norm& norm, const LinearSet&) {
-  return Input(norm_matrix(x, norm));
+// How the layers of a set want their input, where they read the same integers and nothing else.
+const InputNeeds* CpuOps::codes_for(const LinearSet& set) const {
+  const Prepared* const layers = prepared(set);
+  if (layers == nullptr || observer_ || keeps_values_) {
+    return nullptr;
+  }
+  const InputNeeds& needs = layers->front().needs;
+  for (std::size_t i = 0; i < layers->size(); ++i) {
+    const PreparedLayer& layer = (*layers)[i];
+    if (!layer.kernel->reads_codes || layer.needs != needs || set.parts[i].low_rank) {
+      return nullptr;
+    }
+  }
+  return &needs;
 }
 
-CpuOps::Input CpuOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet&) {
-  Matrix y = matrix(x.rows(), x.columns());
-  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+// Rows become integers while they are in the cache.
+CpuOps::Input CpuOps::input_of_rows(std::int64_t rows, std::int64_t columns, const LinearSet& set,
+                                    MakeRow make) {
+  if (const InputNeeds* const needs = codes_for(set)) {
+    std::shared_ptr<QuantizedInput> codes = unused_codes(workspace_);
+    codes->reshape(rows, columns, *needs);
+    const Variant& variant = active_variant();
+    pool_.parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      thread_local Scratch scratch;
+      float* const to = scratch.floats(columns);
+      for (std::int64_t i = begin; i < end; ++i) {
+        quantize_token(variant, make(i, to), i, *codes);
+      }
+    });
+    return Input(std::move(codes));
+  }
+  Matrix y = matrix(rows, columns);
+  pool_.parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      vector_kernels().add(x.row(i), delta.row(i), x.columns());
-      norm_row(norm, x.row(i), y.row(i));
+      if (const float* const row = make(i, y.row(i)); row != y.row(i)) {
+        std::copy_n(row, columns, y.row(i));
+      }
     }
   });
   return Input(std::move(y));
+}
+
+CpuOps::Input CpuOps::norm(const Matrix& x, const Norm& norm, const LinearSet& set) {
+  return input_of_rows(x.rows(), x.columns(), set, [&](std::int64_t i, float* to) {
+    norm_row(norm, x.row(i), to);
+    return to;
+  });
+}
+
+CpuOps::Input CpuOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                               const LinearSet& set) {
+  return input_of_rows(x.rows(), x.columns(), set, [&](std::int64_t i, float* to) {
+    vector_kernels().add(x.row(i), delta.row(i), x.columns());
+    norm_row(norm, x.row(i), to);
+    return to;
+  });
 }
 
 CpuOps::Input CpuOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
-                                const LinearSet&) {
-  Matrix y = matrix(x.rows(), x.columns());
-  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      vector_kernels().add(x.row(i), delta.row(i), x.columns());
-      norm_row(norm, x.row(i), y.row(i));
-      std::copy_n(y.row(i), x.columns(), x.row(i));
-    }
+                                const LinearSet& set) {
+  return input_of_rows(x.rows(), x.columns(), set, [&](std::int64_t i, float*) {
+    vector_kernels().add(x.row(i), delta.row(i), x.columns());
+    norm_row(norm, x.row(i), x.row(i));
+    return x.row(i);
   });
-  return Input(std::move(y));
 }
 
 void CpuOps::add(Matrix& x, const Matrix& delta) {
@@ -184,8 +225,7 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
   if (observer_) {
     observer_(set, input.values());
   }
-  const Matrix& x = input.values();
-  Matrix y = matrix(x.rows(), set.n());
+  Matrix y = matrix(input.rows(), set.n());
   const Prepared* const known = prepared(set);
   Prepared as_stored;
   for (std::size_t i = 0; known == nullptr && i < set.parts.size(); ++i) {
@@ -210,15 +250,16 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     first += count;
   }
   add_bias(set, y, pool_);
-  add_low_rank(x, set, y);
+  add_low_rank(input, set, y);
   return y;
 }
 
-void CpuOps::add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y) {
+void CpuOps::add_low_rank(const Input& input, const LinearSet& set, Matrix& y) {
   std::int64_t column = 0;
   for (const Linear& part : set.parts) {
     const std::int64_t n = part.weight.n;
-    for (std::int64_t row = 0; part.low_rank && row < x.rows(); row += kLowRankRows) {
+    for (std::int64_t row = 0; part.low_rank && row < y.rows(); row += kLowRankRows) {
+      const Matrix& x = input.values();
       const LowRank& adapter = *part.low_rank;
       const std::int64_t rows = std::min(kLowRankRows, x.rows() - row);
       Matrix down = matrix(rows, adapter.rank());
@@ -264,12 +305,12 @@ void CpuOps::scale(Matrix& x, float factor) {
   vector_kernels().scale(factor, x.data(), x.rows() * x.columns());
 }
 
-CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet&) {
-  Matrix y = matrix(x.rows(), x.columns());
-  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    cpu::activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
+CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation,
+                                     const LinearSet& set) {
+  return input_of_rows(x.rows(), x.columns(), set, [&](std::int64_t i, float* to) {
+    cpu::activate(activation, x.row(i), to, x.columns());
+    return to;
   });
-  return Input(std::move(y));
 }
 
 void CpuOps::activate(Matrix& x, MlpActivation activation) {
@@ -280,19 +321,17 @@ void CpuOps::activate(Matrix& x, MlpActivation activation) {
 }
 
 CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
-                                       const LinearSet&) {
+                                       const LinearSet& set) {
   const std::int64_t width = gate_up.columns() / 2;
-  Matrix y = matrix(gate_up.rows(), width);
-  pool_.parallel_for(gate_up.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      activate_gated(activation, gate_up.row(i), gate_up.row(i) + width, y.row(i), width);
-    }
+  return input_of_rows(gate_up.rows(), width, set, [&](std::int64_t i, float* to) {
+    activate_gated(activation, gate_up.row(i), gate_up.row(i) + width, to, width);
+    return to;
   });
-  return Input(std::move(y));
 }
 
-CpuOps::Input CpuOps::input(const Matrix& x, const LinearSet&) {
-  return Input(copy(x));
+CpuOps::Input CpuOps::input(const Matrix& x, const LinearSet& set) {
+  return input_of_rows(x.rows(), x.columns(), set,
+                       [&](std::int64_t i, float*) { return x.row(i); });
 }
 
 Matrix CpuOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {

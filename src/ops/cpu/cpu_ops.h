@@ -28,13 +28,17 @@ class CpuOps {
   using Cache = KvCache;
   using Input = LinearInput;
 
-  /// Sees the float input [m, k] of every linear call, for calibration.
+  /// Sees the float input [m, k] of every linear call, for calibration: inputs made while one is
+  /// set have float values.
   using Observer = std::function<void(const LinearSet&, const Matrix&)>;
 
   explicit CpuOps(const CpuOptions& options);
 
   core::ThreadPool& pool() { return pool_; }
   void set_observer(Observer observer) { observer_ = std::move(observer); }
+  /// Whether operators make inputs in float too, where layers read integers alone: for callers that
+  /// read LinearInput::values().
+  void keep_values(bool keep) { keeps_values_ = keep; }
 
   /// Gives the layout of a compressed layer.
   using Layout = std::function<PackedLinear(const Linear&)>;
@@ -96,9 +100,14 @@ class CpuOps {
  private:
   using Prepared = std::vector<PreparedLayer>;  // one for each part of a set
 
+  /// Makes a row of an input: where it stands, which may be `to`.
+  using MakeRow = core::FunctionRef<const float*(std::int64_t row, float* to)>;
+
   const LinearKernel& kernel_of(const Linear& layer, bool prepared) const;
+  const InputNeeds* codes_for(const LinearSet& set) const;
+  Input input_of_rows(std::int64_t rows, std::int64_t columns, const LinearSet& set, MakeRow make);
   const Prepared* prepared(const LinearSet& set) const;
-  void add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y);
+  void add_low_rank(const Input& input, const LinearSet& set, Matrix& y);
 
   core::ThreadPool pool_;
   ActivationPrecision activations_;
@@ -106,6 +115,7 @@ class CpuOps {
   LinearWorkspace workspace_{pool_, buffers_, {}};
   std::vector<Prepared> prepared_;  // by set id
   Observer observer_;
+  bool keeps_values_ = false;
 };
 
 }  // namespace nibble::ops::cpu

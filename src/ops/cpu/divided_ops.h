@@ -19,7 +19,9 @@ class DividedOps : public CpuOps {
  public:
   DividedOps(const CpuOptions& options, std::shared_ptr<ranks::Communicator> communicator,
              Division division)
-      : CpuOps(options), ranks_(std::move(communicator)), division_(std::move(division)) {}
+      : CpuOps(options), ranks_(std::move(communicator)), division_(std::move(division)) {
+    keep_values(ranks_ != nullptr);  // they are gathered
+  }
 
   using CpuOps::embed;  // of stored rows, which no rank has a part of
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);

@@ -29,7 +29,7 @@ class CpuOperators {
   };
 
   /// `ops` computes the values; it must be in float (ActivationPrecision::kFloat) and outlive this.
-  explicit CpuOperators(cpu::CpuOps& ops) : ops_(ops) {}
+  explicit CpuOperators(cpu::CpuOps& ops) : ops_(ops) { ops.keep_values(true); }
 
   cpu::CpuOps& ops() { return ops_; }
 

@@ -1,6 +1,9 @@
 #include "ops/cpu/linear/linear_input.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/error.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -17,15 +20,34 @@ std::shared_ptr<Form> unused(std::vector<std::shared_ptr<Form>>& spare) {
 
 }  // namespace
 
+std::shared_ptr<QuantizedInput> unused_codes(LinearWorkspace& workspace) {
+  return unused(workspace.spare);
+}
+
+LinearInput::LinearInput(Matrix values)
+    : values_(std::move(values)), rows_(values_.rows()), columns_(values_.columns()) {}
+
+LinearInput::LinearInput(std::shared_ptr<QuantizedInput> codes)
+    : rows_(codes->m()), columns_(codes->k()) {
+  quantized_.push_back(std::move(codes));
+}
+
+const Matrix& LinearInput::values() const {
+  core::require(!values_.empty() || rows_ * columns_ == 0, core::ErrorKind::kFailed,
+                "an input of {} x {} was made as integers alone; a layer reads it in another form",
+                rows_, columns_);
+  return values_;
+}
+
 const QuantizedInput& LinearInput::quantized(const InputNeeds& needs, LinearWorkspace& workspace) {
   for (const auto& form : quantized_) {
     if (form->needs() == needs) {
       return *form;
     }
   }
-  const std::shared_ptr<QuantizedInput> form = unused(workspace.spare);
-  quantize_input(values_.data(), values_.rows(), values_.columns(), values_.columns(), needs, *form,
-                 workspace.pool);
+  const Matrix& x = values();
+  const std::shared_ptr<QuantizedInput> form = unused_codes(workspace);
+  quantize_input(x.data(), x.rows(), x.columns(), x.columns(), needs, *form, workspace.pool);
   quantized_.push_back(form);
   return *form;
 }
@@ -33,18 +55,19 @@ const QuantizedInput& LinearInput::quantized(const InputNeeds& needs, LinearWork
 const Matrix& LinearInput::transformed(const formats::PackedWeight& weight,
                                        LinearWorkspace& workspace) {
   const InputTransform transform(weight);
+  const Matrix& x = values();
   if (transform.is_identity()) {
-    return values_;
+    return x;
   }
   for (const auto& [known, matrix] : transformed_) {
     if (known == transform) {
       return matrix;
     }
   }
-  Matrix y(workspace.buffers, values_.rows(), values_.columns());
+  Matrix y(workspace.buffers, x.rows(), x.columns());
   workspace.pool.parallel_for(y.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::copy_n(values_.row(i), y.columns(), y.row(i));
+      std::copy_n(x.row(i), y.columns(), y.row(i));
       transform.apply({y.row(i), static_cast<std::size_t>(y.columns())});
     }
   });

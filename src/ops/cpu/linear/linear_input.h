@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -19,13 +20,22 @@ struct LinearWorkspace {
   std::vector<std::shared_ptr<FloatDigits>> spare_digits = {};
 };
 
-/// An activation that linear layers read, with the forms that kernels asked for so far.
+/// A form that no input has, or a new one.
+std::shared_ptr<QuantizedInput> unused_codes(LinearWorkspace& workspace);
+
+/// An activation that linear layers read, with the forms that kernels asked for so far: of values
+/// in float, or integers alone.
 class LinearInput {
  public:
-  explicit LinearInput(Matrix values) : values_(std::move(values)) {}
-  const Matrix& values() const { return values_; }
+  explicit LinearInput(Matrix values);
+  explicit LinearInput(std::shared_ptr<QuantizedInput> codes);
 
-  /// As integers.
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  /// Throws kFailed where there are integers alone.
+  const Matrix& values() const;
+
+  /// As integers. Throws as values(), where there are others alone.
   const QuantizedInput& quantized(const InputNeeds& needs, LinearWorkspace& workspace);
   /// In float, in the order of a weight and turned for it.
   const Matrix& transformed(const formats::PackedWeight& weight, LinearWorkspace& workspace);
@@ -36,6 +46,8 @@ class LinearInput {
 
  private:
   Matrix values_;
+  std::int64_t rows_ = 0;
+  std::int64_t columns_ = 0;
   std::vector<std::shared_ptr<QuantizedInput>> quantized_;
   std::vector<std::pair<InputTransform, Matrix>> transformed_;
   std::vector<std::shared_ptr<FloatDigits>> digits_;

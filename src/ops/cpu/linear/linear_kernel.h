@@ -82,6 +82,9 @@ struct LinearKernel {
   std::function<void(const LinearCall&, LinearWorkspace&)> run;
   /// Whether the form is a PackedLinear, which all kernels that have one share, and files hold.
   bool reads_tiles = false;
+  /// Whether it reads its input as the integers that PreparedLayer::needs asks for, and in no other
+  /// form.
+  bool reads_codes = false;
 };
 
 }  // namespace nibble::ops::cpu

@@ -50,9 +50,9 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
 
 void run(const Variant& variant, const LinearCall& call, LinearWorkspace& workspace) {
   const std::vector<const PackedLinear*> layouts = forms_of<PackedLinear>(call.layers);
-  core::require(layouts.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
+  core::require(layouts.front()->k() == call.x.columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, layouts.front()->k(),
-                call.x.values().columns());
+                call.x.columns());
   packed_linear(variant, layouts, call.x.quantized(call.layers.front().needs, workspace), call.y,
                 call.ldy, workspace.pool);
 }
@@ -74,6 +74,7 @@ LinearKernel packed_kernel(const Variant& variant) {
   kernel.refusal = [&variant](const LayerProblem& problem) { return refusal(variant, problem); };
   kernel.prepare = prepare;
   kernel.reads_tiles = true;
+  kernel.reads_codes = true;
   kernel.schedule = [&variant](const LayerProblem& problem) { return schedule(variant, problem); };
   kernel.run = [&variant](const LinearCall& call, LinearWorkspace& workspace) {
     run(variant, call, workspace);

@@ -143,26 +143,31 @@ RowToQuantize QuantizedInput::target(std::int64_t token, const float* x) {
   return target;
 }
 
+void quantize_token(const Variant& variant, const float* x, std::int64_t token,
+                    QuantizedInput& out) {
+  thread_local std::vector<float> rest;
+  const InputNeeds& needs = out.needs();
+  if (needs.activation.keeps_outliers || !needs.transform.is_identity()) {
+    rest.assign(x, x + out.k());
+    needs.transform.apply(rest);
+    x = rest.data();
+  }
+  if (needs.activation.keeps_outliers) {
+    take_outliers(rest, out.outliers_of(token));
+  }
+  variant.quantize_row(out.target(token, x));
+  if (needs.tail != 0) {
+    variant.quantize_row(out.tail_target(token, x + out.k() - needs.tail));
+  }
+}
+
 void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,
                     std::int64_t ldx, const InputNeeds& needs, QuantizedInput& out,
                     core::ThreadPool& pool) {
   out.reshape(m, k, needs);
   const auto rows = [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> rest;
     for (std::int64_t row = begin; row < end; ++row) {
-      const float* values = x + row * ldx;
-      if (needs.activation.keeps_outliers || !needs.transform.is_identity()) {
-        rest.assign(values, values + k);
-        needs.transform.apply(rest);
-        values = rest.data();
-      }
-      if (needs.activation.keeps_outliers) {
-        take_outliers(rest, out.outliers_of(row));
-      }
-      variant.quantize_row(out.target(row, values));
-      if (needs.tail != 0) {
-        variant.quantize_row(out.tail_target(row, values + k - needs.tail));
-      }
+      quantize_token(variant, x + row * ldx, row, out);
     }
   };
   if (m * k < kWorthAThread) {

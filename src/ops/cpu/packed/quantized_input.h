@@ -93,6 +93,10 @@ class QuantizedInput {
 /// How a tail of so many inputs is rounded.
 InputNeeds tail_needs(std::int64_t tail);
 
+/// Row `token` of `out`, which has its shape, of x [k]; any thread. As quantize_input().
+void quantize_token(const Variant& variant, const float* x, std::int64_t token,
+                    QuantizedInput& out);
+
 /// Transforms the rows as the needs say, and rounds them.
 /// Integers as formats::Activation says, over each group of inputs (the last may be short) or over
 /// the whole row; a scale is repeated for each group of the layout that it covers. Outliers are

@@ -67,9 +67,9 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
 
 void run(const SparseKernel& kernel, const LinearCall& call, LinearWorkspace& workspace) {
   const std::vector<const SparseStreams*> weights = forms_of<SparseStreams>(call.layers);
-  core::require(weights.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
+  core::require(weights.front()->k() == call.x.columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k(),
-                call.x.values().columns());
+                call.x.columns());
   sparse_linear(kernel, weights, call.x.quantized(call.layers.front().needs, workspace), call.y,
                 call.ldy, workspace.pool);
 }
