@@ -246,10 +246,12 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     front.kernel->run({input, std::span(set.parts).subspan(first, count),
                        layers.subspan(first, count), y.data() + column, y.columns()},
                       workspace_);
+    if (!front.kernel->adds_bias) {
+      add_bias(std::span(set.parts).subspan(first, count), column, y, pool_);
+    }
     column += width;
     first += count;
   }
-  add_bias(set, y, pool_);
   add_low_rank(input, set, y);
   return y;
 }

@@ -70,9 +70,9 @@ void activate_gated(MlpActivation activation, const float* gate, const float* up
   vector_kernels().multiply(y, up, 1.0f, y, n);
 }
 
-void add_bias(const LinearSet& set, Matrix& y, core::ThreadPool& pool) {
-  std::int64_t column = 0;
-  for (const Linear& part : set.parts) {
+void add_bias(std::span<const Linear> parts, std::int64_t column, Matrix& y,
+              core::ThreadPool& pool) {
+  for (const Linear& part : parts) {
     if (!part.bias.empty()) {
       pool.parallel_for(y.rows(), 64, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/threads.h"
 #include "ops/cpu/matrix.h"
@@ -18,7 +19,8 @@ void activate(MlpActivation activation, const float* x, float* y, std::int64_t n
 void activate_gated(MlpActivation activation, const float* gate, const float* up, float* y,
                     std::int64_t n);
 
-/// Adds the biases of all parts of the set to y [m, set.n()].
-void add_bias(const LinearSet& set, Matrix& y, core::ThreadPool& pool);
+/// Adds the biases of parts that stand side by side to y, from `column` on.
+void add_bias(std::span<const Linear> parts, std::int64_t column, Matrix& y,
+              core::ThreadPool& pool);
 
 }  // namespace nibble::ops::cpu

@@ -70,8 +70,8 @@ struct LinearCall {
   std::int64_t ldy = 0;
 };
 
-/// A kernel of linear layers. None of them takes an epilogue: bias, residual and gates are
-/// operators of their own, which read the result from the caches.
+/// A kernel of linear layers. None of them takes an epilogue: residual and gates are operators of
+/// their own, which read the result from the caches.
 struct LinearKernel {
   std::string name;
   std::function<Refusal(const LayerProblem&)> refusal;
@@ -85,6 +85,8 @@ struct LinearKernel {
   /// Whether it reads its input as the integers that PreparedLayer::needs asks for, and in no other
   /// form.
   bool reads_codes = false;
+  /// Whether run() adds the biases of the parts; else the caller does.
+  bool adds_bias = false;
 };
 
 }  // namespace nibble::ops::cpu

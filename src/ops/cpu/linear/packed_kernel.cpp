@@ -1,3 +1,4 @@
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -53,8 +54,12 @@ void run(const Variant& variant, const LinearCall& call, LinearWorkspace& worksp
   core::require(layouts.front()->k() == call.x.columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", call.parts.front().name, layouts.front()->k(),
                 call.x.columns());
+  std::vector<std::span<const float>> biases;
+  for (const Linear& part : call.parts) {
+    biases.emplace_back(part.bias);
+  }
   packed_linear(variant, layouts, call.x.quantized(call.layers.front().needs, workspace), call.y,
-                call.ldy, workspace.pool);
+                call.ldy, workspace.pool, biases);
 }
 
 PreparedLayer prepare(const formats::PackedWeight& weight, core::ThreadPool& pool) {
@@ -75,6 +80,7 @@ LinearKernel packed_kernel(const Variant& variant) {
   kernel.prepare = prepare;
   kernel.reads_tiles = true;
   kernel.reads_codes = true;
+  kernel.adds_bias = true;
   kernel.schedule = [&variant](const LayerProblem& problem) { return schedule(variant, problem); };
   kernel.run = [&variant](const LinearCall& call, LinearWorkspace& workspace) {
     run(variant, call, workspace);

@@ -23,7 +23,7 @@ template <class Isa, int V>
 class AmxOutput {
  public:
   AmxOutput(const TiledWeight& w, const TiledInput& x, float* y, std::int64_t ldy)
-      : y_(y), ldy_(ldy), n_(w.n) {
+      : w_(w), y_(y), ldy_(ldy) {
     constexpr std::uintptr_t kRowBytes = kLineBytes;
     const auto aligned = reinterpret_cast<std::uintptr_t>(y) | static_cast<std::uintptr_t>(ldy) * 4;
     past_caches_ = x.m * ldy * 4 >= kPastCachesBytes && aligned % kRowBytes == 0;
@@ -31,22 +31,24 @@ class AmxOutput {
 
   bool past_caches() const { return past_caches_; }
 
-  /// y[token, rows of the tile] = total * unit.
+  /// y[token, rows of the tile] = total * unit, and their bias.
   NIBBLE_INLINE void write(const Block<Isa, V>& block, std::int64_t tile, std::int64_t token, int v,
                            typename Isa::Float total) const {
     const std::int64_t row = (tile + v) * kTileRows;
     float* to = y_ + token * ldy_ + row;
-    if (past_caches_ && n_ - row >= kTileRows) {
-      Isa::store_past_caches(to, Isa::mul(total, Isa::load_floats(block.at[v].units)));
+    if (past_caches_ && w_.n - row >= kTileRows) {
+      const typename Isa::Float result = Isa::mul(total, Isa::load_floats(block.at[v].units));
+      Isa::store_past_caches(to,
+                             w_.bias == nullptr ? result : Isa::add_floats(result, w_.bias + row));
     } else {
-      store<Isa>(total, block.at[v].units, n_ - row, to);
+      store<Isa>(w_, row, total, block.at[v].units, to);
     }
   }
 
  private:
+  const TiledWeight& w_;
   float* y_;
   std::int64_t ldy_;
-  std::int64_t n_;
   bool past_caches_ = false;
 };
 

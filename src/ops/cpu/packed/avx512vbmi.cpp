@@ -154,7 +154,7 @@ NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::
   }
   for (int i = 0; i < M; ++i) {
     const std::int64_t row = tile * kTileRows;
-    store<Avx512Vbmi>(total[0][i], block.at[0].units, w.n - row, y + i * ldy + row);
+    store<Avx512Vbmi>(w, row, total[0][i], block.at[0].units, y + i * ldy + row);
   }
 }
 

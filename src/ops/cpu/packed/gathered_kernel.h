@@ -115,7 +115,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
   }
   for (int i = 0; i < M; ++i) {
     const std::int64_t row = tile * kTileRows;
-    store<Isa>(total[0][i], at.units, w.n - row, y + i * ldy + row);
+    store<Isa>(w, row, total[0][i], at.units, y + i * ldy + row);
   }
 }
 

@@ -150,11 +150,12 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
 }
 
 void PackedLinear::run(const Variant& variant, const TiledInput& x, std::int64_t begin,
-                       std::int64_t end, float* y, std::int64_t ldy) const {
+                       std::int64_t end, float* y, std::int64_t ldy, const float* bias) const {
   TiledWeight tiles = tiled_;
   tiles.tiles += begin * tiles.tile_bytes;
   tiles.n = std::min(tiles.n, end * kTileRows) - begin * kTileRows;
   tiles.tile_count = end - begin;
+  tiles.bias = bias == nullptr ? nullptr : bias + begin * kTileRows;
   variant.run(tiles, x, 0, tiles.tile_count, y, ldy);
 }
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/cpu/packed/outliers.h"
 #include "ops/cpu/packed/zero_points.h"
+#include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -26,15 +27,19 @@ std::int64_t tiles_per_chunk(std::int64_t tiles, std::int64_t tile_bytes, std::i
   return (std::clamp<std::int64_t>(kChunkBytes / tile_bytes, 1, fair) + 1) / 2 * 2;
 }
 
+/// Whether something is added to the products before they are what x W^T is.
+bool adds_to_products(const InputNeeds& needs) {
+  return needs.wide || needs.tail != 0 || needs.activation.carries_zeros() ||
+         needs.activation.keeps_outliers;
+}
+
 /// Tokens of the blocks that pass all tiles one after another. What is added behind the products
 /// takes all tokens at once.
 std::int64_t tokens_per_block(const Variant& variant, const QuantizedInput& input) {
-  const InputNeeds& needs = input.needs();
   const TiledInput tiled = input.tiled();
-  const bool adds = needs.wide || needs.tail != 0 || needs.activation.carries_zeros() ||
-                    needs.activation.keeps_outliers;
-  return adds || variant.block_tokens == nullptr ? tiled.m
-                                                 : variant.block_tokens(tiled.m, tiled.row_stride);
+  return adds_to_products(input.needs()) || variant.block_tokens == nullptr
+             ? tiled.m
+             : variant.block_tokens(tiled.m, tiled.row_stride);
 }
 
 /// Rows [begin, begin + count).
@@ -111,11 +116,43 @@ void run_wide(const Variant& variant, const PackedLinear& linear, const Quantize
   }
 }
 
+/// y[all tokens, rows of tiles begin .. end) += bias.
+void add_bias(const TiledWeight& weight, std::span<const float> bias, std::int64_t tokens,
+              std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  const std::int64_t first = begin * kTileRows;
+  const std::int64_t last = std::min(weight.n, end * kTileRows);
+  for (std::int64_t token = 0; token < tokens && !bias.empty(); ++token) {
+    vector_kernels().add(y + token * ldy + first, bias.data() + first, last - first);
+  }
+}
+
+/// All rows of an input before tiles [begin, end) of one part; y points at column 0 of it.
+void run_with_sums(const Variant& variant, const PackedLinear& part, std::span<const float> bias,
+                   const QuantizedInput& input, std::int64_t begin, std::int64_t end, float* y,
+                   std::int64_t ldy) {
+  const TiledWeight& tiled = part.tiled();
+  if (input.needs().wide) {
+    run_wide(variant, part, input, begin, end, y, ldy);
+  } else {
+    part.run(variant, input.tiled(), begin, end, y + begin * kTileRows, ldy);
+  }
+  if (input.needs().activation.carries_zeros()) {
+    subtract_zero_points(tiled, part.weight_sums(), input, begin, end, y, ldy);
+  }
+  if (part.tail() != nullptr) {
+    add_tail(variant, *part.tail(), *input.tail(), begin, end, y, ldy);
+  }
+  if (input.needs().activation.keeps_outliers) {
+    add_outliers(tiled, input, begin, end, y, ldy);
+  }
+  add_bias(tiled, bias, input.m(), begin, end, y, ldy);
+}
+
 }  // namespace
 
 void packed_linear(const Variant& variant, std::span<const PackedLinear* const> parts,
-                   const QuantizedInput& input, float* y, std::int64_t ldy,
-                   core::ThreadPool& pool) {
+                   const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool,
+                   std::span<const std::span<const float>> biases) {
   check(parts, input, ldy);
   std::int64_t tiles = 0;
   std::int64_t bytes = 0;
@@ -128,30 +165,23 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   }
   const std::int64_t m = input.tiled().m;
   const std::int64_t block = tokens_per_block(variant, input);
+  const bool adds = adds_to_products(input.needs());
   // Chunks count tiles over all parts, one after another; a chunk may span two parts.
   const auto run_tiles = [&](std::int64_t token, std::int64_t begin, std::int64_t end) {
-    const TiledInput rows = rows_of(input.tiled(), token, block);
     std::int64_t first = 0;
     std::int64_t column = 0;
-    for (const PackedLinear* part : parts) {
-      const TiledWeight& tiled = part->tiled();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const PackedLinear& part = *parts[i];
+      const std::span<const float> bias = biases.empty() ? std::span<const float>() : biases[i];
+      const TiledWeight& tiled = part.tiled();
       const std::int64_t from = std::max(begin - first, std::int64_t{0});
       const std::int64_t to = std::min(end - first, tiled.tile_count);
-      if (from < to) {
-        if (input.needs().wide) {
-          run_wide(variant, *part, input, from, to, y + column, ldy);
-        } else {
-          part->run(variant, rows, from, to, y + token * ldy + column + from * kTileRows, ldy);
-        }
-        if (input.needs().activation.carries_zeros()) {
-          subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
-        }
-        if (part->tail() != nullptr) {
-          add_tail(variant, *part->tail(), *input.tail(), from, to, y + column, ldy);
-        }
-        if (input.needs().activation.keeps_outliers) {
-          add_outliers(tiled, input, from, to, y + column, ldy);
-        }
+      if (from < to && adds) {
+        run_with_sums(variant, part, bias, input, from, to, y + column, ldy);
+      } else if (from < to) {
+        part.run(variant, rows_of(input.tiled(), token, block), from, to,
+                 y + token * ldy + column + from * kTileRows, ldy,
+                 bias.empty() ? nullptr : bias.data());
       }
       first += tiled.tile_count;
       column += tiled.n;

@@ -83,9 +83,10 @@ class PackedLinear {
   /// The INT8 weights of the last inputs; null without a tail. All else is about the inputs before.
   const PackedLinear* tail() const { return tail_.get(); }
   const TiledWeight& tiled() const { return tiled_; }
-  /// y of the rows of tiles [begin, end), without the tail: y points at the first of them.
+  /// y of the rows of tiles [begin, end), without the tail: y points at the first of them. `bias`
+  /// [n] is added to them where there is one.
   void run(const Variant& variant, const TiledInput& x, std::int64_t begin, std::int64_t end,
-           float* y, std::int64_t ldy) const;
+           float* y, std::int64_t ldy, const float* bias = nullptr) const;
   /// Of zero_points.h; empty unless the activations carry zeros.
   std::span<const std::int32_t> weight_sums() const { return sums_; }
 
@@ -107,14 +108,16 @@ class PackedLinear {
 };
 
 /// y[m, n_0 + n_1 + ...] (rows ldy apart) = x W^T for each part; the parts share the input and
-/// stand side by side. A tail is a product of its own that is added. One parallel region. The
+/// stand side by side. A tail is a product of its own that is added, and then, where there are any,
+/// the biases: one for each part, [n] or empty. One parallel region. The
 /// result does not depend on m, on the other tokens, on the number of threads or on the variant.
 void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
                    float* y, std::int64_t ldy, core::ThreadPool& pool);
 
 /// The same with the kernels of one variant.
 void packed_linear(const Variant& variant, std::span<const PackedLinear* const> parts,
-                   const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool);
+                   const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool,
+                   std::span<const std::span<const float>> biases = {});
 
 /// Longest run of additions into one float of the result: one for each group.
 std::int64_t packed_linear_chain(const PackedLinear& linear);

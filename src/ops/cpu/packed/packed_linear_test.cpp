@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -184,6 +185,31 @@ TEST_P(PackedLinearVariant, WritesLargeOutputs) {
     packed_linear(*variant_, {&part, 1}, p.input, y.data, kRows, two_);
     EXPECT_EQ(std::memcmp(y.data, expected.data(), expected.size() * sizeof(float)), 0) << scheme;
     buffers.give_back(y);
+  }
+}
+
+// A bias is added to what the products are without it, in one addition.
+TEST_P(PackedLinearVariant, AddsBiases) {
+  for (const char* scheme : kSchemes) {
+    for (const Shape& shape : {Shape{100, 256}, Shape{17, 704}, Shape{4096, 128}}) {
+      if (!testing::exists(scheme, shape.k)) {
+        continue;
+      }
+      const Problem p(scheme, shape, kTokens, two_);
+      const std::vector<float> bias = testing::random_input(1, shape.n + 1, 5);
+      const std::span<const float> biases[] = {std::span(bias).subspan(1)};  // on no border
+      std::vector<float> expected = run(*variant_, p, kTokens, two_);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        expected[i] += biases[0][i % biases[0].size()];
+      }
+      BufferPool buffers;
+      const BufferPool::Buffer y = buffers.take(kTokens * shape.n);
+      const PackedLinear* part = &p.linear;
+      packed_linear(*variant_, {&part, 1}, p.input, y.data, shape.n, two_, biases);
+      EXPECT_EQ(std::memcmp(y.data, expected.data(), expected.size() * sizeof(float)), 0)
+          << scheme << " n=" << shape.n;
+      buffers.give_back(y);
+    }
   }
 }
 

@@ -317,8 +317,8 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
   for (std::int64_t i = 0; i < count; ++i) {
     for (int v = 0; v < V; ++v) {
       const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
-      store<Isa>(Isa::load_floats(totals + i * kRow + v * Isa::kLanes), block.at[v].units,
-                 w.n - row, y + (begin + i) * ldy + row);
+      store<Isa>(w, row, Isa::load_floats(totals + i * kRow + v * Isa::kLanes), block.at[v].units,
+                 y + (begin + i) * ldy + row);
     }
   }
 }

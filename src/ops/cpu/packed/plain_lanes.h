@@ -138,6 +138,9 @@ struct PlainLanes {
   static Float mul(const Float& a, const Float& b) {
     return each_float([&](int i) { return a.values[i] * b.values[i]; });
   }
+  static Float add_floats(const Float& a, const float* p) {
+    return each_float([&](int i) { return a.values[i] + p[i]; });
+  }
   static Float fma(const Float& a, const Float& b, const Float& c) {
     return each_float([&](int i) { return std::fma(a.values[i], b.values[i], c.values[i]); });
   }

@@ -51,6 +51,9 @@ void run_tile(const TiledWeight& w, const TiledInput& x, std::int64_t tile_index
     float unit = 0.0f;
     std::memcpy(&unit, tile + r * static_cast<std::int64_t>(sizeof(float)), sizeof(float));
     y[r] = totals[r] * unit;
+    if (w.bias != nullptr) {
+      y[r] += w.bias[tile_index * kTileRows + r];
+    }
   }
 }
 

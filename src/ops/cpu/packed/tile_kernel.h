@@ -407,19 +407,20 @@ NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
   }
 }
 
-/// y = total * unit for the rows of one vector, of which `rows` exist.
+/// y = total * unit for the rows of one vector, from `row` on, and their bias.
 template <class Isa>
-NIBBLE_INLINE void store(typename Isa::Float total, const float* units, std::int64_t rows,
-                         float* y) {
+NIBBLE_INLINE void store(const TiledWeight& w, std::int64_t row, typename Isa::Float total,
+                         const float* units, float* y) {
   const typename Isa::Float result = Isa::mul(total, Isa::load_floats(units));
+  const std::int64_t rows = w.n - row;
   if (rows >= Isa::kLanes) {
-    Isa::store(y, result);
+    Isa::store(y, w.bias == nullptr ? result : Isa::add_floats(result, w.bias + row));
     return;
   }
   alignas(64) float lanes[Isa::kLanes];
   Isa::store(lanes, result);
   for (std::int64_t r = 0; r < rows; ++r) {
-    y[r] = lanes[r];
+    y[r] = w.bias == nullptr ? lanes[r] : lanes[r] + w.bias[row + r];
   }
 }
 
@@ -448,7 +449,7 @@ NIBBLE_NOINLINE void run_direct(const TiledWeight& w, const TiledInput& x, std::
   for (int i = 0; i < M; ++i) {
     for (int v = 0; v < V; ++v) {
       const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
-      store<Isa>(total[v][i], block.at[v].units, w.n - row, y + (token + i) * ldy + row);
+      store<Isa>(w, row, total[v][i], block.at[v].units, y + (token + i) * ldy + row);
     }
   }
 }

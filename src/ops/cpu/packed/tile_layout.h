@@ -46,7 +46,7 @@
 /// below 2^24 but where a row is one group (at most kMaxRow inputs: below 2^31); every kernel
 /// computes
 ///   total = fma(float(bracket), scale * a_scale, total)   for g = 0, 1, 2, ...   and y = total *
-///   unit,
+///   unit, or total * unit + bias,
 /// and with minima (and zero 0)
 ///   total = fma(fma(float(sum of u a), scale, minimum * float(sum of a)), a_scale, total),
 /// which makes results equal to the last bit on all instruction sets, batch sizes and thread
@@ -109,6 +109,7 @@ struct TiledWeight {
   int zero = 0;
   int largest = 15;  // no u(r, k) is above this
   alignas(64) std::uint8_t table[16] = {};
+  const float* bias = nullptr;  // [n], added to the products; null: nothing is
 
   /// Bytes of the lines of a group.
   std::int64_t group_bytes() const {

@@ -61,6 +61,12 @@ struct VectorLanes {
     return __builtin_convertvector(reinterpret_cast<SignedWords>(v), Float);
   }
   static NIBBLE_INLINE Float mul(Float a, Float b) { return a * b; }
+  /// a + p [kLanes], which may lie anywhere.
+  static NIBBLE_INLINE Float add_floats(Float a, const float* p) {
+    Float b;
+    __builtin_memcpy(&b, p, sizeof(b));
+    return a + b;
+  }
 
  private:
   using Words [[gnu::vector_size(sizeof(Int))]] = std::uint32_t;
