@@ -14,8 +14,7 @@
 namespace nibble::ops::cuda {
 
 /// How a kernel of gemm_wgmma.cuh is made: a block of threads computes tiles of 64 kWarpgroups_
-/// rows x kTokens_ tokens; kCluster_ blocks share the tokens that they read, or two divide
-/// k.
+/// rows x kTokens_ tokens; kCluster_ blocks share the tokens that they read, or two divide k.
 template <class Codes_, int kTokens_, int kWarpgroups_, int kCluster_, Scaling kScaling_,
           bool kDividesK_ = false>
 struct GemmShape {
