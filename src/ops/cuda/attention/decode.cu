@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/decode_append.cuh"
 #include "ops/cuda/attention/decode_kernel.cuh"
+#include "ops/cuda/attention/decode_one_head.cuh"
 #include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/attention/plain.h"
 
@@ -41,10 +43,13 @@ std::int64_t units_of(const AttentionLayer& layer, std::int64_t items) {
   return items * layer.layout.kv_heads * passes_of(layer.heads / layer.layout.kv_heads);
 }
 
+// Of a multiprocessor. Three would fit for some types, but their last round is emptier.
+constexpr int kBlocksEach = 2;
+
 // Whether all warps that the device holds at a time have work for most of the time, when each takes
 // one unit after the other.
 bool keep_warps_busy(std::int64_t units) {
-  const std::int64_t at_once = std::int64_t{2} * decode::kWarps * multiprocessors();
+  const std::int64_t at_once = std::int64_t{kBlocksEach} * decode::kWarps * multiprocessors();
   const std::int64_t rounds = (units + at_once - 1) / at_once;
   return 4 * units >= 3 * rounds * at_once;
 }
@@ -53,27 +58,37 @@ bool many_brief(const DevicePlan& plan, std::int64_t units) {
   return plan.brief && units > 2 * multiprocessors();
 }
 
-template <bool kAppends, typename Team>
-void run_teams(const AttentionLayer& layer, const decode::Arguments& arguments, std::int64_t units,
-               cudaStream_t stream) {
-  with_fragments(layer.layout, [&]<KvType K, KvType V, int D>() {
-    constexpr auto* kKernel = kAppends ? decode::append_attend_kernel<K, V, D, Team>
-                                       : decode::attend_kernel<K, V, D, Team>;
-    using S = decode::Shape<K, V, D>;
-    constexpr int kShared = decode::kWarps * S::kStages * S::kStage;
-    static const int resident = resident_blocks(kKernel, decode::kWarps * kWarp, kShared);
-    decode::run<D>(kKernel, Team::kTeams, resident, kShared, arguments, units, stream);
-  });
+template <bool kAppends, KvType K, KvType V, int D, typename Team, typename Heads>
+void launch(const decode::Arguments& arguments, std::int64_t units, cudaStream_t stream) {
+  constexpr auto* kKernel = kAppends ? decode::append_attend_kernel<K, V, D, Team, Heads>
+                                     : decode::attend_kernel<K, V, D, Team, Heads>;
+  using S = decode::Shape<K, V, D>;
+  constexpr int kShared = decode::kWarps * S::kStages * S::kStage;
+  static const int resident = std::min(resident_blocks(kKernel, decode::kWarps * kWarp, kShared),
+                                       kBlocksEach * multiprocessors());
+  decode::run<D>(kKernel, Team::kTeams, resident, kShared, arguments, units, stream);
 }
 
+// | keys and values | query heads of a KV head | warps | |
+// | integers | 1 | one for each unit | OneHead |
+// | all others | | | HeadsOfGroup |
 template <bool kAppends>
 void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaStream_t stream) {
   const std::int64_t units = units_of(layer, arguments.plan.max_items);
-  if (decodes_by_warps(arguments.plan, layer.heads, layer.layout.kv_heads)) {
-    run_teams<kAppends, decode::WarpTeam>(layer, arguments, units, stream);
-  } else {
-    run_teams<kAppends, decode::BlockTeam>(layer, arguments, units, stream);
-  }
+  const bool by_warps = decodes_by_warps(arguments.plan, layer.heads, layer.layout.kv_heads);
+  with_fragments(layer.layout, [&]<KvType K, KvType V, int D>() {
+    using decode::HeadsOfGroup;
+    if (!by_warps) {
+      return launch<kAppends, K, V, D, decode::BlockTeam, HeadsOfGroup>(arguments, units, stream);
+    }
+    if constexpr (is_integer(K) && is_integer(V)) {
+      if (arguments.group == 1) {
+        return launch<kAppends, K, V, D, decode::WarpTeam, decode::OneHead>(arguments, units,
+                                                                            stream);
+      }
+    }
+    launch<kAppends, K, V, D, decode::WarpTeam, HeadsOfGroup>(arguments, units, stream);
+  });
 }
 
 }  // namespace

@@ -155,12 +155,12 @@ class NewToken {
 
 /// attend_kernel for rows whose queries, keys and values are not ready. Few teams have more than
 /// one unit of work.
-template <KvType K, KvType V, int D, typename Team>
+template <KvType K, KvType V, int D, typename Team, typename Heads>
 __global__ void __launch_bounds__(kWarps* kWarp, 3)
     append_attend_kernel(const __grid_constant__ Arguments a) {
   using S = Shape<K, V, D>;
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
-  __shared__ Found<D> found[kWarps];
+  __shared__ Found<D, Heads::kMost> found[kWarps];
   __shared__ ReadyQueries<D> queries_of_teams[Team::kTeams];
   __shared__ Turns<D, Team> turns_of_teams[Team::kTeams];
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
@@ -209,12 +209,12 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3)
     token.take(unit.first_head, unit.columns, of_lane, queries);
     Team::sync();
     QueryWords<D> words;
-    words.load(queries.head(0), unit.columns, ReadyQueries<D>::kStride, lane);
+    Heads::load(words, queries.head(0), unit.columns, ReadyQueries<D>::kStride, lane);
     const QueryTiles<K, D> q(words, a.scale, lane);
-    const Running<D> running = run_steps<K, V, D, Team>(a, item, q, walk, ring, lane, token);
-    note<V, D>(running, unit.columns, lane, found[warp]);
+    const Running<D> running = run_steps<K, V, D, Team, Heads>(a, item, q, walk, ring, lane, token);
+    Heads::template note<V>(running, unit.columns, lane, found[warp]);
     Team::sync();
-    merge_warps<V, D, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
+    merge_warps<V, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
     if (unit.first_head + unit.columns == a.heads && item.split == 0 && Team::warp() == 0) {
       a.sink.pad(item.row);
     }

@@ -150,7 +150,7 @@ struct StoredToken {
   __device__ void put(int, std::byte*) const {}
 };
 
-template <KvType K, KvType V, int D, typename Team, typename Token>
+template <KvType K, KvType V, int D, typename Team, typename Heads, typename Token>
 __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const DecodeItem& item,
                                                 const QueryTiles<K, D>& q,
                                                 PageWalk<Shape<K, V, D>, Team>& walk,
@@ -165,7 +165,7 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
     walk.fill(ring);
     std::byte* const pages = ring.wait();
     newest.put(first, pages);
-    const Step<K, V, D> step(pages, lane);
+    const typename Heads::template Step<K, V, D> step(pages, lane);
     const int token = item.first + first * 16;
     if (token >= item.begin && token + S::kPages * 16 <= item.end) {
       step.template run<false>(q, a, item, first, lane, running);
@@ -177,39 +177,11 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
   return running;
 }
 
-template <KvType V, int D>
-__device__ __forceinline__ void note(const Running<D>& running, int columns, int lane,
-                                     Found<D>& found) {
-  const int g = lane / 4;
-  const int t = lane % 4;
-#pragma unroll
-  for (int column = 0; column < 2; ++column) {
-    if (column >= columns) {
-      break;
-    }
-    const float sum = rows_sum(running.sum[column]);
-    const float offset = rows_sum(running.offset[column]);
-    const float reach = is_integer(V) ? running.reach : 1.0f;
-    const float unit = reach * kProductUnit<V>;
-    const float high_unit = reach * kHighProductUnit<V>;
-    const int head = 2 * t + column;
-    if (g == 0) {
-      found.largest[head] = running.largest[column];
-      found.sum[head] = sum;
-    }
-#pragma unroll
-    for (int tile = 0; tile < D / 16; ++tile) {
-      found.out[head][16 * tile + g] = fmaf(running.out[tile][column], unit, offset);
-      found.out[head][16 * tile + g + 8] = fmaf(running.out[tile][2 + column], high_unit, offset);
-    }
-  }
-}
-
-template <KvType K, KvType V, int D, typename Team>
+template <KvType K, KvType V, int D, typename Team, typename Heads>
 __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   using S = Shape<K, V, D>;
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
-  __shared__ Found<D> found[kWarps];
+  __shared__ Found<D, Heads::kMost> found[kWarps];
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = Team::warp_of_block();
@@ -237,7 +209,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   const auto load_queries = [&](const ItemWord& word, int number) {
     if (number < units) {
       const Unit unit(number, a);
-      words.load(
+      Heads::load(
+          words,
           a.queries + (static_cast<std::int64_t>(word.row()) * a.heads + unit.first_head) * D,
           unit.columns, D, lane);
     }
@@ -254,11 +227,11 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     load_item(next, number + 2 * stride);
     load_queries(here, number + stride);
     const Running<D> running =
-        run_steps<K, V, D, Team>(a, item, q, walk, ring, lane, StoredToken{});
+        run_steps<K, V, D, Team, Heads>(a, item, q, walk, ring, lane, StoredToken{});
     Team::sync();  // all warps have merged what was found before
-    note<V, D>(running, unit.columns, lane, found[warp]);
+    Heads::template note<V>(running, unit.columns, lane, found[warp]);
     Team::sync();
-    merge_warps<V, D, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
+    merge_warps<V, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
     if (unit.first_head + unit.columns == a.heads && item.split == 0 && Team::warp() == 0) {
       a.sink.pad(item.row);
     }

@@ -8,12 +8,56 @@
 /// How the parts of a row that warps and blocks found become one.
 namespace nibble::ops::cuda::decode {
 
-/// What a warp found, before it is merged with what the others of its team did.
-template <int D>
-struct Found {
-  float out[kColumns][D + 4];  // the padding keeps lanes in different banks
-  float largest[kColumns];
-  float sum[kColumns];
+/// What a warp found of `kHeads` heads, before it is merged with what the others of its team did.
+template <int D, int kHeads>
+struct alignas(16) Found {
+  float out[kHeads][D + 4];  // the padding keeps lanes in different banks
+  float largest[kHeads];
+  float sum[kHeads];
+};
+
+/// Up to kColumns query heads of a KV head, a column of the products for each.
+struct HeadsOfGroup {
+  static constexpr int kMost = kColumns;
+
+  template <KvType K, KvType V, int D>
+  using Step = decode::Step<K, V, D>;
+
+  /// Queries of `heads` heads, `stride` apart.
+  template <int D>
+  static __device__ __forceinline__ void load(QueryWords<D>& words, const core::Fp16* head0,
+                                              int heads, int stride, int lane) {
+    words.load(head0, heads, stride, lane);
+  }
+
+  /// What the warp found of the first `columns` heads.
+  template <KvType V, int D>
+  static __device__ __forceinline__ void note(const Running<D>& running, int columns, int lane,
+                                              Found<D, kMost>& found) {
+    const int g = lane / 4;
+    const int t = lane % 4;
+#pragma unroll
+    for (int column = 0; column < 2; ++column) {
+      if (column >= columns) {
+        break;
+      }
+      const float sum = rows_sum(running.sum[column]);
+      const float offset = rows_sum(running.offset[column]);
+      const float reach = is_integer(V) ? running.reach : 1.0f;
+      const float unit = reach * kProductUnit<V>;
+      const float high_unit = reach * kHighProductUnit<V>;
+      const int head = 2 * t + column;
+      if (g == 0) {
+        found.largest[head] = running.largest[column];
+        found.sum[head] = sum;
+      }
+#pragma unroll
+      for (int tile = 0; tile < D / 16; ++tile) {
+        found.out[head][16 * tile + g] = fmaf(running.out[tile][column], unit, offset);
+        found.out[head][16 * tile + g + 8] = fmaf(running.out[tile][2 + column], high_unit, offset);
+      }
+    }
+  }
 };
 
 /// Softmax numerators of one head, their sum and the score they are relative to; lane l has
@@ -32,8 +76,8 @@ struct Part {
 };
 
 /// A head of what `kParts` warps found.
-template <int D, int kParts>
-__device__ __forceinline__ Part merged(const Found<D>* found, int column, int lane) {
+template <int kParts, int D, int kHeads>
+__device__ __forceinline__ Part merged(const Found<D, kHeads>* found, int column, int lane) {
   Part part;
 #pragma unroll
   for (int from = 0; from < kParts; ++from) {
@@ -70,12 +114,13 @@ __device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeIt
 }
 
 /// Merges the team's parts, found[0 ..], of this warp's heads.
-template <KvType V, int D, typename Team>
+template <KvType V, typename Team, int D, int kHeads>
 __device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
-                                            int first_head, int columns, const Found<D>* found) {
+                                            int first_head, int columns,
+                                            const Found<D, kHeads>* found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int column = Team::warp(); column < columns; column += Team::kCount) {
-    const Part part = merged<D, Team::kCount>(found, column, lane);
+    const Part part = merged<Team::kCount>(found, column, lane);
     if (item.splits == 1) {
       finish<D>(a, part, item.row, first_head + column, V == KvType::kInt4);
       continue;
