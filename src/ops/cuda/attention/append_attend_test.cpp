@@ -39,6 +39,7 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 32, 32, 128, 0, {{15, 1}}},
       {types, 18, 9, 128, 0, short_sequences(30)},
       {types, 10, 10, 64, 20, short_sequences(31)},
+      {types, 10, 10, 128, 20, short_sequences(31)},
   };
 }
 

@@ -37,6 +37,10 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 6, 2, 64, 24, {{100, 40}, {16, 1}}, 1.0f, true},
       {types, 9, 9, 128, 0, short_sequences(30)},
   };
+  if (types.keys != kF32) {
+    all.push_back({types, 32, 32, 128, 0, many_sequences()});
+    all.push_back({types, 32, 32, 128, 40, many_sequences()});
+  }
   if (types.keys == kF32 || types.keys == kFp8 || (types.keys == kInt4 && types.values == kF16)) {
     all.push_back({types, 2, 1, 80, 0, {{0, 1}, {40, 1}, {3, 9}}});
     all.push_back({types, 4, 2, 24, 7, {{20, 1}, {0, 19}}});

@@ -44,6 +44,16 @@ inline std::vector<Sequence> short_sequences(int count) {
   return sequences;
 }
 
+/// So many sequences of some to many pages, one of them in several splits, that with 32 KV heads a
+/// warp of a large GPU has each of them to itself.
+inline std::vector<Sequence> many_sequences() {
+  std::vector<Sequence> sequences;
+  for (int i = 0; i < 34; ++i) {
+    sequences.push_back({i * 37 % 290 + (i == 7 ? 500 : 0), 1});
+  }
+  return sequences;
+}
+
 /// One element as it lies in a block, read as kv_layout.h describes it.
 struct Stored {
   double value = 0;  // of floats; of integers the code

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/decode_append.cuh"
@@ -43,8 +44,12 @@ std::int64_t units_of(const AttentionLayer& layer, std::int64_t items) {
   return items * layer.layout.kv_heads * passes_of(layer.heads / layer.layout.kv_heads);
 }
 
-// Of a multiprocessor. Three would fit for some types, but their last round is emptier.
-constexpr int kBlocksEach = 2;
+constexpr int kBlocksEach = 2;  // of a multiprocessor
+
+// Three blocks of OneHead would fit. Then the last round of units is emptier, and while blocks of
+// the kernel before still run, some multiprocessors take three and others one: they ask for more
+// than they use.
+constexpr int kSharedOfOneHead = 78 * 1024;
 
 // Whether all warps that the device holds at a time have work for most of the time, when each takes
 // one unit after the other.
@@ -63,15 +68,16 @@ void launch(const decode::Arguments& arguments, std::int64_t units, cudaStream_t
   constexpr auto* kKernel = kAppends ? decode::append_attend_kernel<K, V, D, Team, Heads>
                                      : decode::attend_kernel<K, V, D, Team, Heads>;
   using S = decode::Shape<K, V, D>;
-  constexpr int kShared = decode::kWarps * S::kStages * S::kStage;
-  static const int resident = std::min(resident_blocks(kKernel, decode::kWarps * kWarp, kShared),
-                                       kBlocksEach * multiprocessors());
+  constexpr int kRings = decode::kWarps * S::kStages * S::kStage;
+  constexpr bool kOneHead = std::is_same_v<Heads, decode::OneHead>;
+  constexpr int kShared = kOneHead ? std::max(kRings, kSharedOfOneHead) : kRings;
+  static const int resident = resident_blocks(kKernel, decode::kWarps * kWarp, kShared);
   decode::run<D>(kKernel, Team::kTeams, resident, kShared, arguments, units, stream);
 }
 
-// | keys and values | query heads of a KV head | warps | |
-// | integers | 1 | one for each unit | OneHead |
-// | all others | | | HeadsOfGroup |
+// | keys and values | head size | query heads of a KV head | warps of a unit | |
+// | integers | 128 | 1 | one | OneHead |
+// | all others | | | | HeadsOfGroup |
 template <bool kAppends>
 void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaStream_t stream) {
   const std::int64_t units = units_of(layer, arguments.plan.max_items);
@@ -81,7 +87,7 @@ void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaSt
     if (!by_warps) {
       return launch<kAppends, K, V, D, decode::BlockTeam, HeadsOfGroup>(arguments, units, stream);
     }
-    if constexpr (is_integer(K) && is_integer(V)) {
+    if constexpr (is_integer(K) && is_integer(V) && D == 128) {
       if (arguments.group == 1) {
         return launch<kAppends, K, V, D, decode::WarpTeam, decode::OneHead>(arguments, units,
                                                                             stream);
