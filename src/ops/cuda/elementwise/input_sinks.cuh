@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/cuda/elementwise/digit_sink.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 #include "ops/cuda/fp8/e4m3_sink.cuh"
 
@@ -10,6 +11,6 @@ struct SinkList {};
 
 /// All ways in which rows become the input of linear layers. The first that serves an InputTarget
 /// takes it: Sink::serves(target), and Sink::of(target, columns) makes it.
-using InputSinks = SinkList<HalfSink, Int8RowSink, IntegerSink, E4m3RowSink>;
+using InputSinks = SinkList<HalfSink, Int8RowSink, DigitSink, IntegerSink, E4m3RowSink>;
 
 }  // namespace nibble::ops::cuda

@@ -142,6 +142,12 @@ __device__ __forceinline__ int int8_tile_position(int column) {
   return column / 32 * 32 + 16 * (column % 8 / 4) + 4 * (column % 32 / 8);
 }
 
+/// The same in lane order.
+__device__ __forceinline__ int int8_lane_position(int column) {
+  return column / 128 * 128 + 32 * (column % 32 / 8) + 8 * (column % 128 / 32) +
+         4 * (column % 8 / 4);
+}
+
 /// Integers of any kind.
 struct IntegerSink {
   InputTarget target;
@@ -214,11 +220,8 @@ struct IntegerSink {
 
   /// Where four columns stand in a row.
   __device__ int position(int column) const {
-    const int t = column % 32 / 8;
-    const int e = column % 8 / 4;
-    return target.form == InputForm::kInt8Lanes
-               ? column / 128 * 128 + 32 * t + 8 * (column % 128 / 32) + 4 * e
-               : int8_tile_position(column);
+    return target.form == InputForm::kInt8Lanes ? int8_lane_position(column)
+                                                : int8_tile_position(column);
   }
 
   __device__ void store_scale(std::int64_t at, const Coder& coder) const {
