@@ -3,8 +3,8 @@
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/hadamard_turn.cuh"
-#include "ops/cuda/attention/head_vector.cuh"
 #include "ops/cuda/attention/kv_store.cuh"
+#include "ops/cuda/attention/rope_turns.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -48,7 +48,9 @@ __device__ void subtract(float* x, const float* centre, int dim) {
   __syncwarp();
 }
 
-__device__ KvRange range_of(const float* x, int dim, float levels) {
+// The range of one vector, which also goes to `at`.
+template <typename Range>
+__device__ Range range_of(const float* x, int dim, std::uint32_t* at) {
   float smallest = x[0];
   float largest = x[0];
   bool finite = true;
@@ -57,8 +59,12 @@ __device__ KvRange range_of(const float* x, int dim, float levels) {
     largest = fmaxf(largest, x[i]);
     finite = finite && is_finite(x[i]);
   }
-  return KvRange::of(-warp_max(-smallest), warp_max(largest), levels,
-                     __all_sync(kAllLanes, finite));
+  const Range range =
+      Range::of(-warp_max(-smallest), warp_max(largest), __all_sync(kAllLanes, finite));
+  if (lane_index() == 0) {
+    *at = range.halves;
+  }
+  return range;
 }
 
 __device__ void store_vector(KvType type, const float* x, const Place& place, std::byte* half,
@@ -83,20 +89,18 @@ __device__ void store_vector(KvType type, const float* x, const Place& place, st
     }
     return;
   }
-  const KvRange numbers = range_of(x, dim, type == KvType::kInt8 ? 255.0f : 15.0f);
-  if (lane_index() == 0) {
-    *range = numbers.halves;
-  }
   if (type == KvType::kInt8) {
+    const auto numbers = range_of<Int8Range>(x, dim, range);
     for (int i = lane_index(); i < dim; i += kWarp) {
       bytes[place.byte_at(i)] = static_cast<std::uint8_t>(numbers.code(x[i]));
     }
     return;
   }
+  const auto numbers = range_of<Int4Range>(x, dim, range);
   for (int pair = lane_index(); pair < dim / 2; pair += kWarp) {
     const std::uint32_t low = numbers.code(x[place.first_of(pair)]);
     const std::uint32_t high = numbers.code(x[place.second_of(pair)]);
-    bytes[place.nibbles_at(pair)] = static_cast<std::uint8_t>(low | high << 4);
+    bytes[place.nibbles_at(pair)] = static_cast<std::uint8_t>(low + (high << 4));
   }
 }
 

@@ -26,7 +26,8 @@ const KvTypes kTypes[] = {{kF16, kF16},   {kInt8, kInt8}, {kInt4, kInt4}, {kInt8
 
 // The new token first and last in a page and alone; several splits, of which the last may be one
 // page; windows inside a page and across; groups of 1, 3, 4 and more than a pass of heads.
-// Last, so many short sequences that a warp has one to itself.
+// As many KV heads as a warp appends at a time, and fewer. Last, so many short sequences that a
+// warp has one to itself.
 std::vector<Problem> problems(KvTypes types) {
   return {
       {types, 8, 2, 128, 0, {{0, 1}, {1, 1}, {15, 1}, {16, 1}, {17, 1}, {47, 1}, {700, 1}}},
@@ -37,6 +38,7 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 8, 2, 128, 0, {{100, 1}, {511, 1}}, 1.0f, true},
       {types, 6, 2, 64, 24, {{100, 1}, {16, 1}}, 1.0f, true},
       {types, 32, 32, 128, 0, {{15, 1}}},
+      {types, 24, 8, 64, 0, {{21, 1}, {12, 1}}},
       {types, 18, 9, 128, 0, short_sequences(30)},
       {types, 10, 10, 64, 20, short_sequences(31)},
       {types, 10, 10, 128, 20, short_sequences(31)},
@@ -141,30 +143,32 @@ TEST_F(CudaAppendAttend, PromptsAppendTheBitsOfFewRows) {
   }
 }
 
-// Vectors that are not finite, in queries, keys and values.
+// Vectors that are not finite, in queries, keys and values; of 4 KV heads, a warp appends four.
 TEST_F(CudaAppendAttend, BrokenVectorsReachOnlyTheirSequence) {
-  for (const KvTypes types : kTypes) {
-    const Problem problem{types, 8, 2, 128, 0, {{20, 1}, {33, 1}, {0, 1}, {20, 1}}};
-    Trial apart(problem);
-    Trial joint(problem);
-    const std::vector<float> context = apart.values(apart.rows(true), 5);
-    apart.append_rows(context, true);
-    joint.append_rows(context, true);
-    std::vector<float> step = apart.values(4, 6);
-    const auto at = [&](std::int64_t row, std::int64_t head) -> float& {
-      return step[static_cast<std::size_t>(row * apart.width() + head * 128 + 7)];
-    };
-    at(0, 2) = NAN;
-    at(1, 8) = INFINITY;
-    at(2, 11) = NAN;
-    apart.append_rows(step, false);
-    const std::vector<float> right = apart.attend(4);
-    const std::vector<float> got = joint.append_attend(step);
-    for (std::size_t i = 0; i < right.size(); ++i) {
-      ASSERT_TRUE(got[i] == right[i] || (std::isnan(got[i]) && std::isnan(right[i]))) << i;
-      ASSERT_TRUE(i < right.size() / 4 * 3 || !std::isnan(right[i])) << i;
+  for (const std::int64_t kv_heads : {2, 4}) {
+    for (const KvTypes types : kTypes) {
+      const Problem problem{types, 8, kv_heads, 128, 0, {{20, 1}, {33, 1}, {0, 1}, {20, 1}}};
+      Trial apart(problem);
+      Trial joint(problem);
+      const std::vector<float> context = apart.values(apart.rows(true), 5);
+      apart.append_rows(context, true);
+      joint.append_rows(context, true);
+      std::vector<float> step = apart.values(4, 6);
+      const auto at = [&](std::int64_t row, std::int64_t head) -> float& {
+        return step[static_cast<std::size_t>(row * apart.width() + head * 128 + 7)];
+      };
+      at(0, 2) = NAN;
+      at(1, 8) = INFINITY;
+      at(2, 8 + kv_heads + 1) = NAN;
+      apart.append_rows(step, false);
+      const std::vector<float> right = apart.attend(4);
+      const std::vector<float> got = joint.append_attend(step);
+      for (std::size_t i = 0; i < right.size(); ++i) {
+        ASSERT_TRUE(got[i] == right[i] || (std::isnan(got[i]) && std::isnan(right[i]))) << i;
+        ASSERT_TRUE(i < right.size() / 4 * 3 || !std::isnan(right[i])) << i;
+      }
+      EXPECT_TRUE(joint.blocks() == apart.blocks());
     }
-    EXPECT_TRUE(joint.blocks() == apart.blocks());
   }
 }
 

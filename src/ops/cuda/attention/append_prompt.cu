@@ -1,8 +1,11 @@
 #include <algorithm>
 
 #include "ops/cuda/attention/append_prompt.h"
-#include "ops/cuda/attention/head_vector.cuh"
+#include "ops/cuda/attention/kv_store.cuh"
+#include "ops/cuda/attention/rope_turns.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/half.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
 
 /// A warp has eight rows, whose tokens make whole matrices of a page where they follow one another,
 /// and some heads; the warps of a block have the same rows. Lane 4g + t has of row g the pieces 4j
@@ -36,8 +39,7 @@ class Pieces {
     }
   }
 
-  /// RMSNorm. Sums in the order of Head<D>::norm: pairs of its lanes that differ in the highest bit
-  /// first.
+  /// RMSNorm. Sums in the order of Head::norm: pairs of fours that differ in the highest bit first.
   __device__ __forceinline__ void norm(const float* weight, float eps, int t) {
     float sums[kPieces][2];
 #pragma unroll

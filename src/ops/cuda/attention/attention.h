@@ -50,8 +50,9 @@ struct Queries {
 
 /// qkv [m, (heads + 2 kv_heads) head_dim] float32: RMSNorm of each query and key head, RoPE, the
 /// key centre, then the rounding of cpu::KvPool::store, code for code, into the layer's pages
-/// (KvPool::layer). Rows with slot -1 are not kept. Throws kUsage for heads of more than
-/// kMaxHeadDim elements.
+/// (KvPool::layer). Rows with slot -1 are not kept. It reads the plan while kernels before it may
+/// still run: what wrote it must have ended, as it has where a step begins with StepUpload. Throws
+/// kUsage for heads of more than kMaxHeadDim elements.
 void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, std::int64_t m,
             const Queries& queries, std::byte* pages, cudaStream_t stream);
 
@@ -82,9 +83,9 @@ void attend_decode(const AttentionLayer& layer, const Queries& queries, const st
                    cudaStream_t stream);
 /// append() and attend_decode() of a step in which each of the m rows is a sequence's only one: the
 /// same results in one kernel. False where it does not serve, and nothing was done: not in
-/// fragments, rotary not a multiple of 8, qkv not at a multiple of 16 bytes, or many rows. It reads
-/// pages and the plan while kernels before it may still run: what wrote them must have ended, as it
-/// has where a step begins with StepUpload.
+/// fragments, rotary not a multiple of 8, qkv, norms or key centres not at multiples of 16 bytes,
+/// or many rows. It reads pages and the plan while kernels before it may still run: what wrote them
+/// must have ended, as it has where a step begins with StepUpload.
 bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan,
                    std::int64_t m, std::byte* pages, float* partials, const AttentionOutput& output,
                    cudaStream_t stream);

@@ -132,8 +132,7 @@ bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePl
   const std::int64_t units = units_of(layer, m);
   const int each = many_brief(plan, units) ? 16 : 4;
   const bool few = units <= each * multiprocessors();
-  if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few ||
-      reinterpret_cast<std::uintptr_t>(qkv) % sizeof(float4) != 0) {
+  if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few || !can_read_heads(layer, qkv)) {
     return false;
   }
   decode::Arguments arguments = arguments_of(layer, nullptr, pages, plan, partials, output);

@@ -46,7 +46,7 @@ struct Turns {
 template <KvType K, KvType V, int D, typename Team>
 class NewToken {
   using S = Shape<K, V, D>;
-  static constexpr int kLanes = Head<D>::kLanes;
+  static constexpr int kLanes = Head<D, 4>::kLanes;
   static constexpr int kHeadsOfWarp = kWarp / kLanes;
 
  public:
@@ -62,7 +62,7 @@ class NewToken {
         lane_(lane) {}
 
   /// Makes `columns` query heads ready, and the token's key and value in their warp.
-  __device__ __forceinline__ void take(int first_head, int columns, const LaneTurns& turns,
+  __device__ __forceinline__ void take(int first_head, int columns, const LaneTurns<D, 4>& turns,
                                        ReadyQueries<D>& queries) {
     constexpr int kAtOnce = Team::kCount * kHeadsOfWarp;
     constexpr int kEach = kColumns / kAtOnce;
@@ -70,7 +70,7 @@ class NewToken {
     const AttentionLayer& layer = a_.rows.layer;
     const float* x =
         a_.rows.qkv + static_cast<std::int64_t>(row_) * (a_.heads + 2 * a_.kv_heads) * D;
-    const auto load = [&](int head) { return Head<D>(x + head * D, lane_ % kLanes); };
+    const auto load = [&](int head) { return Head<D, 4>(x + head * D, lane_ % kLanes); };
     if (owns_) {
       key_ = load(a_.heads + kv_head_);
       value_ = load(a_.heads + a_.kv_heads + kv_head_);
@@ -78,7 +78,7 @@ class NewToken {
     // The warp with the key and the value comes last.
     const int first = (Team::warp() + 2 * Team::kCount - 1 - owner()) % Team::kCount * kHeadsOfWarp;
     const int of_lane = lane_ / kLanes;
-    Head<D> heads[kEach];
+    Head<D, 4> heads[kEach];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (first + i * kAtOnce < columns) {
@@ -149,8 +149,8 @@ class NewToken {
   bool stores_;
   bool owns_;
   int lane_;
-  Head<D> key_;
-  Head<D> value_;
+  Head<D, 4> key_;
+  Head<D, 4> value_;
 };
 
 /// attend_kernel for rows whose queries, keys and values are not ready. Few teams have more than
@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3)
     }
     turns.find(layer, item.position);
     Team::sync();
-    const LaneTurns of_lane(lane % Head<D>::kLanes, static_cast<int>(layer.rotary) / 2,
-                            [&](int i) { return turns.of_angle[i]; });
+    const LaneTurns<D, 4> of_lane(lane % Head<D, 4>::kLanes, static_cast<int>(layer.rotary) / 2,
+                                  [&](int i) { return turns.of_angle[i]; });
     NewToken<K, V, D, Team> token(a, item, unit, lane);
     if (number == first) {
       wait_for_predecessor();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/cuda/attention/decode_step.cuh"
+#include "ops/cuda/attention/head_elements.cuh"
 #include "ops/cuda/attention/head_output.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -97,12 +98,12 @@ template <int D>
 __device__ __forceinline__ void finish(const Arguments& a, const Part& part, std::int64_t row,
                                        int head, bool may_turn) {
   const float inverse = 1.0f / part.sum;
-  float4 out = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
-                part.out.w * inverse};
+  float out[4] = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
+                  part.out.w * inverse};
   if (may_turn && a.turned) {
-    turn_head<D>(out);
+    turn_head<D>(out);  // as in HeadElements<D, 4>; further lanes have none
   }
-  a.sink.store_head<D>(row, head, out);
+  a.sink.store_head<D>(row, head, {out[0], out[1], out[2], out[3]});
 }
 
 /// Where a split's part of a head lies: D values, the largest score and the sum.

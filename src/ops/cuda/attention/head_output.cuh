@@ -74,26 +74,4 @@ inline HeadSink head_sink(const AttentionOutput& output, std::int64_t columns) {
           columns};
 }
 
-/// x <- x H for a head of D elements, a power of two: lane l has elements 4l .. 4l + 3, lanes from
-/// D / 4 on none.
-template <int D>
-__device__ __forceinline__ void turn_head(float4& x) {
-  const float a = x.x + x.y;
-  const float b = x.x - x.y;
-  const float c = x.z + x.w;
-  const float d = x.z - x.w;
-  x = {a + c, b + d, a - c, b - d};
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int distance = 1; distance < D / 4; distance *= 2) {
-    const float sign = (lane & distance) != 0 ? -1.0f : 1.0f;
-    const auto meet = [&](float mine) {  // other - mine, or other + mine
-      return fmaf(sign, mine, __shfl_xor_sync(kAllLanes, mine, distance));
-    };
-    x = {meet(x.x), meet(x.y), meet(x.z), meet(x.w)};
-  }
-  const float scale = 1.0f / sqrtf(static_cast<float>(D));
-  x = {x.x * scale, x.y * scale, x.z * scale, x.w * scale};
-}
-
 }  // namespace nibble::ops::cuda

@@ -13,36 +13,66 @@ __device__ __forceinline__ bool is_finite(float x) {
   return fabsf(x) < __int_as_float(0x7f800000);
 }
 
+/// NaN where one of them is.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+}
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+
 /// As core::to_e4m3.
 __device__ __forceinline__ std::uint32_t e4m3_code(float x) {
   return __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
 }
 
-/// A range in float16, and how values are counted in it: as cpu::KvPool::store.
+/// A range in float16, and how values are counted in it, from 0 to kTop: as cpu::KvPool::store.
+template <int kTop>
 struct KvRange {
   std::uint32_t halves;  // step, smallest
   float from;
-  float inverse;
-  float levels;
-  bool finite;
-  __device__ std::uint32_t code(float x) const {
-    const float code = finite ? rintf(__fmul_rn(__fsub_rn(x, from), inverse)) : 0.0f;
-    return static_cast<std::uint32_t>(fminf(fmaxf(code, 0.0f), levels));
+  float inverse;  // of kTop + 1 steps, a power of two of them
+
+  /// The code of x, in the low byte. What is not finite gets code 0, as all of its vector does.
+  __device__ __forceinline__ std::uint32_t code(float x) const {
+    constexpr float kSteps = kTop + 1;
+    constexpr float kMost = kTop / kSteps;
+    constexpr float kNoFraction = 12582912.0f;  // 1.5 * 2^23: sums are integers, in the low bits
+    const float part = __saturatef(__fmul_rn(__fsub_rn(x, from), inverse));
+    return __float_as_uint(fmaf(fminf(part, kMost), kSteps, kNoFraction));
   }
 
-  static __device__ KvRange of(float smallest, float largest, float levels, bool finite) {
+  static __device__ __forceinline__ KvRange of(float smallest, float largest, bool finite) {
     if (!finite) {
-      return {0x7e007e00u, 0.0f, 0.0f, levels, false};
+      return {0x7e007e00u, 0.0f, 0.0f};
     }
+    constexpr float kOfSteps = 1.0f / (kTop + 1);
     const __half low = __float2half_rn(smallest);
     const float from = __half2float(low);
-    const __half step = __float2half_rn(__fdiv_rn(__fsub_rn(largest, from), levels));
+    const __half step = __float2half_rn(of_top(__fsub_rn(largest, from)));
     const float width = __half2float(step);
     return {static_cast<std::uint32_t>(__half_as_ushort(step)) |
                 static_cast<std::uint32_t>(__half_as_ushort(low)) << 16,
-            from, width > 0 ? __fdiv_rn(1.0f, width) : 0.0f, levels, true};
+            from, width > 0 ? __fmul_rn(__frcp_rn(width), kOfSteps) : 0.0f};
+  }
+
+ private:
+  // x / kTop, correctly rounded unless it is far below float16: 1 / kTop in two parts, the second
+  // positive, so that infinity stays (N. Brisebarre, J.-M. Muller and S. Raina, IEEE Transactions
+  // on Computers 53, 2004).
+  static __device__ __forceinline__ float of_top(float x) {
+    static_assert(kTop == 15 || kTop == 255);
+    constexpr float kHigh = kTop == 15 ? 0x1.11111p-4f : 0x1.0101p-8f;
+    constexpr auto kLow = static_cast<float>((1.0 - kTop * static_cast<double>(kHigh)) / kTop);
+    return fmaf(x, kHigh, __fmul_rn(x, kLow));
   }
 };
+using Int8Range = KvRange<255>;
+using Int4Range = KvRange<15>;
 
 /// Where in a block the range of a token's key or value lies (kv_layout.h).
 __device__ __forceinline__ std::int64_t range_offset(const KvLayout& layout, bool keys, int token) {
@@ -80,10 +110,10 @@ struct Place {
   }
   __device__ int second_of(int pair) const { return first_of(pair) + (fragments ? 8 : 1); }
   __device__ int nibbles_at(int pair) const {
-    if (!fragments) {
-      return token * dim / 2 + pair;
-    }
-    const int i = first_of(pair);
+    return fragments ? nibbles_of(first_of(pair)) : token * dim / 2 + pair;
+  }
+  // The byte of element i, and of i + 8, in fragments.
+  __device__ int nibbles_of(int i) const {
     return i / 64 * 512 + lane_byte(i) + i / 16 % 4 * 4 + 2 * (column(i) % 2) +
            (keys ? row(i) / 8 : column(i) / 8);
   }
