@@ -37,13 +37,12 @@ class LaneTurns {
     const bool first = element < half;  // has the first elements of pairs
     turns_ = element < (kInLane ? half : 2 * half);
     partner_ = !turns_ ? lane : first ? lane + apart : lane - apart;
+    const int angle = kInLane || first ? element : element - half;
+    const float sign = !kInLane && first ? -1.0f : 1.0f;
 #pragma unroll
     for (int e = 0; e < kAngles; ++e) {
-      by_[e] =
-          turns_ ? turn(Elements::first(first ? lane : partner_) + Elements::beyond(e)) : float2{};
-      if (!kInLane && first) {
-        by_[e].y = -by_[e].y;
-      }
+      by_[e] = turns_ ? turn(angle + Elements::beyond(e)) : float2{};
+      by_[e].y *= sign;
     }
   }
 
