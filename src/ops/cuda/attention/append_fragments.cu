@@ -11,9 +11,12 @@ namespace nibble::ops::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-/// Elements of a lane: the more, the fewer instructions for a head, but a warp needs more heads.
+/// Elements of a lane. With many a head takes fewer instructions, but a warp needs more heads, and
+/// codes of 8 bits and floats are stored in smaller runs, which costs more than is gained.
 constexpr int kWide = 16;
 constexpr int kNarrow = 4;
+template <KvType K, KvType V>
+constexpr bool kMayBeWide = K == KvType::kInt4&& V == KvType::kInt4;
 
 template <int D, int E>
 constexpr int kHeadsOfWarp = kWarp / Head<D, E>::kLanes;
@@ -78,9 +81,7 @@ bool serves(const AttentionLayer& layer) {
 template <KvType K, KvType V, int D, int E>
 void run(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, std::int64_t m,
          const Queries& queries, std::byte* pages, cudaStream_t stream) {
-  // About as many as a large device holds; narrow, more for heads that are turned.
-  constexpr bool kMayTurn = K == KvType::kInt4 || V == KvType::kInt4;
-  constexpr std::int64_t kFewBlocks = E == kNarrow && kMayTurn ? 1056 : 528;
+  constexpr std::int64_t kFewBlocks = E == kNarrow ? 1056 : 768;  // of a large device
   const std::int64_t heads = layer.heads + 2 * layer.layout.kv_heads;
   const std::int64_t most = (heads + kHeadsOfBlock<D, E> - 1) / kHeadsOfBlock<D, E>;
   const std::int64_t parts = std::clamp<std::int64_t>(kFewBlocks / m, 1, most);
@@ -100,12 +101,14 @@ bool append_fragments(const AttentionLayer& layer, const float* qkv, const Devic
   }
   bool served = true;
   with_fragments(layer.layout, [&]<KvType K, KvType V, int D>() {
-    if (serves<D, kWide>(layer)) {
-      run<K, V, D, kWide>(layer, qkv, plan, m, queries, pages, stream);
-    } else if (serves<D, kNarrow>(layer)) {
+    if constexpr (kMayBeWide<K, V>) {
+      if (serves<D, kWide>(layer)) {
+        return run<K, V, D, kWide>(layer, qkv, plan, m, queries, pages, stream);
+      }
+    }
+    served = serves<D, kNarrow>(layer);
+    if (served) {
       run<K, V, D, kNarrow>(layer, qkv, plan, m, queries, pages, stream);
-    } else {
-      served = false;
     }
   });
   return served;

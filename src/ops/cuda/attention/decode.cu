@@ -128,9 +128,12 @@ bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePl
                    std::int64_t m, std::byte* pages, float* partials, const AttentionOutput& output,
                    cudaStream_t stream) {
   check_layer(layer);
-  // For more work, it is better to have the next units' queries on their way.
+  // For more work, it is better to have the next units' queries on their way. Short sequences of
+  // integers are that from the second unit of a warp on.
   const std::int64_t units = units_of(layer, m);
-  const int each = many_brief(plan, units) ? 16 : 4;
+  const KvTypes& types = layer.layout.types;
+  const int of_brief = is_integer(types.keys) && is_integer(types.values) ? 8 : 16;
+  const int each = many_brief(plan, units) ? of_brief : 4;
   const bool few = units <= each * multiprocessors();
   if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few || !can_read_heads(layer, qkv)) {
     return false;

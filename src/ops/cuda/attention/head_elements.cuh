@@ -4,13 +4,13 @@
 
 namespace nibble::ops::cuda {
 
-/// Which elements of a head of D a lane has: E of 4, 8 or 16, so that D / E lanes have a head. Bits
-/// of an element's number that count those of a lane, lowest first: 1 and 2, which follow one
-/// another in memory; of 8 and more, 8, by which the two nibbles of a byte differ; of 16, D / 2, by
-/// which pairs of RoPE over the whole head do. The others count lanes.
+/// Which elements of a head of D a lane has: E of 4 or 16, so that D / E lanes have a head. Bits of
+/// an element's number that count those of a lane, lowest first: 1 and 2, which follow one another
+/// in memory; of 16 elements, 8, by which the two nibbles of a byte differ, and D / 2, by which
+/// pairs of RoPE over the whole head do. The others count lanes.
 template <int D, int E>
 struct HeadElements {
-  static_assert((D == 64 || D == 128) && (E == 4 || E == 8 || E == 16));
+  static_assert((D == 64 || D == 128) && (E == 4 || E == 16));
   static constexpr int kLanes = D / E;
 
   /// The lane's element e is that number first(lane) + beyond(e) of the head.
@@ -19,7 +19,7 @@ struct HeadElements {
 
   /// Whether elements whose numbers differ in bit `bit` lie in one lane.
   static constexpr bool in_lane(int bit) {
-    return bit < 4 || (E >= 8 && bit == 8) || (E == 16 && bit == D / 2);
+    return bit < 4 || (E == 16 && (bit == 8 || bit == D / 2));
   }
   /// How far apart they are there.
   static constexpr int elements_apart(int bit) { return bit < 4 ? bit : bit == 8 ? 4 : 8; }

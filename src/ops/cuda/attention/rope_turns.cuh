@@ -26,7 +26,7 @@ class LaneTurns {
  public:
   /// Whether RoPE of so many elements of a head can be told so.
   static constexpr bool serves(std::int64_t rotary) {
-    return kInLane ? rotary == 0 || rotary == D : rotary % (E == 4 ? 8 : 32) == 0;
+    return kInLane ? rotary == 0 || rotary == D : rotary % 8 == 0;
   }
 
   /// `half`: angles; turn(i): cosine and sine of angle i.
