@@ -60,18 +60,8 @@ class OneHeadStep {
       if (kMasked && first + i >= item.pages) {
         break;
       }
-      float sums[2][4] = {};  // of every other tile: a product waits for the one before it
-      constexpr int kUnitTiles = 4 / kTileWords<K>;
-#pragma unroll
-      for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
-        std::uint32_t words[4];
-        load_unit<K, true, D>(words, pages_ + i * S::kBlock, unit, lane);
-#pragma unroll
-        for (int k = 0; k < kUnitTiles; ++k) {
-          const int tile = unit * kUnitTiles + k;
-          multiply_add(sums[tile % 2], tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
-        }
-      }
+      float sums[2][4] = {};
+      multiply_keys(q, pages_ + i * S::kBlock, lane, sums);
       own[0] = page_ == i ? sums[0][0] + sums[1][0] : own[0];
       own[1] = page_ == i ? sums[0][2] + sums[1][2] : own[1];
     }

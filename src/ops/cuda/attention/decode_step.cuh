@@ -133,6 +133,24 @@ struct QueryTiles {
   }
 };
 
+/// The products of a page's keys with the queries: sums of even and of odd tiles, since a product
+/// waits for the one before it.
+template <KvType K, int D>
+__device__ __forceinline__ void multiply_keys(const QueryTiles<K, D>& q, const std::byte* page,
+                                              int lane, float (&sums)[2][4]) {
+  constexpr int kUnitTiles = 4 / kTileWords<K>;
+#pragma unroll
+  for (int unit = 0; unit < D / 16 / kUnitTiles; ++unit) {
+    std::uint32_t words[4];
+    load_unit<K, true, D>(words, page, unit, lane);
+#pragma unroll
+    for (int k = 0; k < kUnitTiles; ++k) {
+      const int tile = unit * kUnitTiles + k;
+      multiply_add(sums[tile % 2], tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
+    }
+  }
+}
+
 /// One step: kPages pages of the item, from number `first` on.
 template <KvType K, KvType V, int D>
 struct Step {
@@ -169,18 +187,8 @@ struct Step {
         scores[i][0] = scores[i][1] = scores[i][2] = scores[i][3] = -INFINITY;
         continue;
       }
-      float sums[2][4] = {};  // of every other tile: a product waits for the one before it
-      constexpr int kUnitTiles = 4 / kTileWords<K>;
-#pragma unroll
-      for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
-        std::uint32_t words[4];
-        load_unit<K, true, D>(words, pages + i * S::kBlock, unit, lane);
-#pragma unroll
-        for (int k = 0; k < kUnitTiles; ++k) {
-          const int tile = unit * kUnitTiles + k;
-          multiply_add(sums[tile % 2], tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
-        }
-      }
+      float sums[2][4] = {};
+      multiply_keys(q, pages + i * S::kBlock, lane, sums);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const float2 range =
