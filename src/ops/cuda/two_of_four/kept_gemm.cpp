@@ -23,7 +23,8 @@ void require_plan(const GemmPlan& plan, const KeptForm& form) {
   const std::vector<GemmPlan> plans = kept_gemm_plans(form);
   const bool known = std::any_of(plans.begin(), plans.end(), [&](const GemmPlan& one) {
     return one.wgmma == plan.wgmma && one.row_tile == plan.row_tile &&
-           one.token_tile == plan.token_tile && one.cluster == plan.cluster;
+           one.token_tile == plan.token_tile && one.cluster == plan.cluster &&
+           one.divides_k == plan.divides_k;
   });
   core::require(known, core::ErrorKind::kFailed,
                 "gemm: no kernel of kept weights for tiles of {} x {} in {}", plan.row_tile,
