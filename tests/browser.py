@@ -40,9 +40,10 @@ class Server:
 
 
 def wait_until(true, what, seconds=30):
+    """`what`: a text, or what makes one when it is too late."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, f"timed out: {what}"
+        assert time.monotonic() < end, f"timed out: {what() if callable(what) else what}"
         time.sleep(0.05)
 
 

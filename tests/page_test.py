@@ -157,7 +157,11 @@ class PageTest(BrowserTest):
         self.assertEqual(page.locator(".again").count(), 1)
         page.locator(".again").click()
         # Requests are answered while the page is asked for something: a wait for `asked` alone would see none.
-        wait_until(lambda: page.locator(".assistant .text").nth(1).inner_text().strip() == "Answer 3.", "the answer comes again")
+        text = page.locator(".assistant .text").nth(1)
+        wait_until(
+            lambda: text.inner_text().strip() == "Answer 3.",
+            lambda: f"the answer comes again; there is {text.inner_text()!r}, asked for were {len(asked)}",
+        )
         self.finish_answer(page, 2)
         self.assertEqual(asked[2], asked[1])
         self.assertEqual(page.locator(".message").count(), 4)
