@@ -16,7 +16,7 @@ constexpr int kWarps = 8;
 constexpr int kWide = 16;
 constexpr int kNarrow = 4;
 template <KvType K, KvType V>
-constexpr bool kMayBeWide = K == KvType::kInt4&& V == KvType::kInt4;
+constexpr bool kMayBeWide = (K == KvType::kInt4) && (V == KvType::kInt4);
 
 template <int D, int E>
 constexpr int kHeadsOfWarp = kWarp / Head<D, E>::kLanes;

@@ -35,8 +35,7 @@ class OneHeadStep {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int token = position + 8 * row;
-      seen[row] = kMasked ? page_ < S::kPages && token >= item.begin && token < item.end
-                          : S::kPages == 4 || page_ < S::kPages;
+      seen[row] = page_ < S::kPages && (!kMasked || (token >= item.begin && token < item.end));
     }
     float scores[2];
     score<kMasked>(q, a, item, first, lane, scores);
@@ -92,9 +91,7 @@ class OneHeadStep {
     running.largest[0] = largest;
     float shrink = 1.0f;
     if (!(reach <= running.reach)) {
-      shrink = running.reach / reach;
-      running.reach = reach;
-      running.unit = 1.0f / reach;
+      shrink = running.widen_to(reach);
     }
     if (before != -INFINITY) {
 #pragma unroll
@@ -133,18 +130,9 @@ class OneHeadStep {
       const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(&pair);
       const std::uint32_t even = __shfl_sync(kAllLanes, word, from);
       const std::uint32_t odd = __shfl_sync(kAllLanes, word, from + 4);
-      const std::uint32_t low = __byte_perm(even, odd, 0x5410);
-      const std::uint32_t high = __byte_perm(even, odd, 0x7632);
-      constexpr int kUnitTiles = 4 / kTileWords<V>;
-#pragma unroll
-      for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
-        std::uint32_t words[4];
-        load_unit<V, false, D>(words, pages_ + i * S::kBlock + S::kValuesAt, unit, lane);
-#pragma unroll
-        for (int k = 0; k < kUnitTiles; ++k) {
-          multiply_add(running.out[unit * kUnitTiles + k], tile_of<V, false>(words, k), low, high);
-        }
-      }
+      multiply_values<V>(pages_ + i * S::kBlock + S::kValuesAt, lane,
+                         __byte_perm(even, odd, 0x5410), __byte_perm(even, odd, 0x7632), running,
+                         [](Tile&) {});
     }
   }
 

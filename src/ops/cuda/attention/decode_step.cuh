@@ -68,6 +68,15 @@ struct Running {
   float reach;       // largest step of values: `out` is in units of it, so that float16 weights
                      // keep their precision
   float unit;        // 1 / reach
+
+  /// Values with steps of up to `now` follow, more than `reach`, or NaN; what `out` has to be
+  /// multiplied by.
+  __device__ __forceinline__ float widen_to(float now) {
+    const float shrink = reach / now;
+    reach = now;
+    unit = 1.0f / now;
+    return shrink;
+  }
 };
 
 /// Largest of the lanes that differ in g.
@@ -147,6 +156,26 @@ __device__ __forceinline__ void multiply_keys(const QueryTiles<K, D>& q, const s
     for (int k = 0; k < kUnitTiles; ++k) {
       const int tile = unit * kUnitTiles + k;
       multiply_add(sums[tile % 2], tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
+    }
+  }
+}
+
+/// Adds the products of a page's values with the weights of its tokens, rows 2t and 2t + 1 (low)
+/// and those 8 further on (high) of the column operand. `hide` may change a tile.
+template <KvType V, int D, typename Hide>
+__device__ __forceinline__ void multiply_values(const std::byte* page, int lane, std::uint32_t low,
+                                                std::uint32_t high, Running<D>& running,
+                                                const Hide& hide) {
+  constexpr int kUnitTiles = 4 / kTileWords<V>;
+#pragma unroll
+  for (int unit = 0; unit < D / 16 / kUnitTiles; ++unit) {
+    std::uint32_t words[4];
+    load_unit<V, false, D>(words, page, unit, lane);
+#pragma unroll
+    for (int k = 0; k < kUnitTiles; ++k) {
+      Tile value = tile_of<V, false>(words, k);
+      hide(value);
+      multiply_add(running.out[unit * kUnitTiles + k], value, low, high);
     }
   }
 }
@@ -250,9 +279,7 @@ struct Step {
     if constexpr (is_integer(V)) {
       const float now = reach<kMasked>(item, first, lane);
       if (!(now <= running.reach)) {
-        shrink = running.reach / now;
-        running.reach = now;
-        running.unit = 1.0f / now;
+        shrink = running.widen_to(now);
         changed = true;
       }
     }
@@ -309,23 +336,15 @@ struct Step {
     constexpr bool kHides = kMasked && !is_integer(V);
     const int token = item.first + (first + i) * 16 + 2 * (lane % 4);
     const auto kept = [&](int k) { return token + k >= item.begin && token + k < item.end; };
-    constexpr int kUnitTiles = 4 / kTileWords<V>;
-#pragma unroll
-    for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
-      std::uint32_t words[4];
-      load_unit<V, false, D>(words, pages + i * S::kBlock + S::kValuesAt, unit, lane);
-#pragma unroll
-      for (int k = 0; k < kUnitTiles; ++k) {
-        Tile value = tile_of<V, false>(words, k);
-        if constexpr (kHides) {
-          value.r[0] = masked(value.r[0], kept(0), kept(1));
-          value.r[1] = masked(value.r[1], kept(0), kept(1));
-          value.r[2] = masked(value.r[2], kept(8), kept(9));
-          value.r[3] = masked(value.r[3], kept(8), kept(9));
-        }
-        multiply_add(running.out[unit * kUnitTiles + k], value, b[0], b[1]);
-      }
-    }
+    multiply_values<V>(pages + i * S::kBlock + S::kValuesAt, lane, b[0], b[1], running,
+                       [&](Tile& value) {
+                         if constexpr (kHides) {
+                           value.r[0] = masked(value.r[0], kept(0), kept(1));
+                           value.r[1] = masked(value.r[1], kept(0), kept(1));
+                           value.r[2] = masked(value.r[2], kept(8), kept(9));
+                           value.r[3] = masked(value.r[3], kept(8), kept(9));
+                         }
+                       });
   }
 
   template <bool kMasked>

@@ -52,6 +52,13 @@ __device__ __forceinline__ void widen(Spread& spread, float value, bool symmetri
   }
 }
 
+__device__ __forceinline__ void widen(Spread& spread, float4 values, bool symmetric) {
+  widen(spread, values.x, symmetric);
+  widen(spread, values.y, symmetric);
+  widen(spread, values.z, symmetric);
+  widen(spread, values.w, symmetric);
+}
+
 __device__ __forceinline__ Coder symmetric_coder(int bits, float clip, float largest) {
   if (bits == 16) {
     if (largest < kTinyWide) {

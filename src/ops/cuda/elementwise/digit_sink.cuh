@@ -30,12 +30,7 @@ struct DigitSink {
 
   __host__ __device__ static constexpr bool by_row() { return false; }
   __device__ static constexpr bool symmetric() { return true; }
-  __device__ static void widen_by(Spread& spread, float4 value) {
-    widen(spread, value.x, true);
-    widen(spread, value.y, true);
-    widen(spread, value.z, true);
-    widen(spread, value.w, true);
-  }
+  __device__ static void widen_by(Spread& spread, float4 value) { widen(spread, value, true); }
   __device__ static Coder coder(const Spread& spread) { return wide_coder(spread.magnitude); }
 
   __device__ void store_codes(std::int64_t row, int column, float4 value,

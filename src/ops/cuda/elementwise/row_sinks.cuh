@@ -165,10 +165,7 @@ struct IntegerSink {
   __host__ __device__ bool by_row() const { return target.group == 0; }
   __device__ bool symmetric() const { return target.symmetric; }
   __device__ void widen_by(Spread& spread, float4 value) const {
-    widen(spread, value.x, target.symmetric);
-    widen(spread, value.y, target.symmetric);
-    widen(spread, value.z, target.symmetric);
-    widen(spread, value.w, target.symmetric);
+    widen(spread, value, target.symmetric);
   }
 
   __device__ void store_codes(std::int64_t row, int column, float4 value,

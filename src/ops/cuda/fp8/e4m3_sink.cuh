@@ -28,12 +28,7 @@ struct E4m3RowSink {
 
   __host__ __device__ static constexpr bool by_row() { return true; }
   __device__ static constexpr bool symmetric() { return true; }
-  __device__ static void widen_by(Spread& spread, float4 value) {
-    widen(spread, value.x, true);
-    widen(spread, value.y, true);
-    widen(spread, value.z, true);
-    widen(spread, value.w, true);
-  }
+  __device__ static void widen_by(Spread& spread, float4 value) { widen(spread, value, true); }
 
   __device__ static Coder coder(const Spread& spread) {
     constexpr float kLargest = 448.0f;
