@@ -17,6 +17,9 @@
 /// that an order looks for.
 namespace nibble::ops::cuda {
 
+/// kHolds: few chunks of few rows stay in registers on their way, unless an order looks for others'
+/// values.
+template <bool kHolds>
 class FloatInputs {
  public:
   /// Shared memory for m rows of so many chunks.
@@ -45,6 +48,14 @@ class FloatInputs {
         warp_(thread / kWarp),
         warps_(warps),
         lane_(thread % kWarp) {
+    if (holds()) {
+      each_held([&](int i, int block) {
+        if (rows.weight != nullptr && column(block) < rows.columns) {
+          held_weight_[i] = __ldg(reinterpret_cast<const float4*>(rows.weight + column(block)));
+        }
+      });
+      return;
+    }
     if (m > 0 && rows.weight != nullptr) {
       for (int block = warp_; block < blocks; block += warps) {
         copy(weights_, rows.weight, column(block));
@@ -58,7 +69,20 @@ class FloatInputs {
   }
 
   /// Begins to copy the rows.
-  __device__ void read() const {
+  __device__ void read() {
+    if (holds()) {
+#pragma unroll
+      for (int row = 0; row < kHeldRows; ++row) {
+        if (row < m_)
+          each_held([&](int i, int block) {
+            if (column(block) < rows_.columns) {
+              held_[row][i] = __ldcg(reinterpret_cast<const float4*>(
+                  rows_.x + static_cast<std::size_t>(row) * rows_.columns + column(block)));
+            }
+          });
+      }
+      return;
+    }
     for (int row = 0; row < m_; ++row) {
       for (int block = warp_; block < blocks_; block += warps_) {
         copy(values_ + row * blocks_ * kChunk,
@@ -71,6 +95,11 @@ class FloatInputs {
   /// one digit has one for its token. kAtOnce: chunks that a warp has side by side.
   template <int kDigits = 2, int kAtOnce = 3>
   __device__ InputCodes make() const {
+    if constexpr (kHolds && kDigits == 2) {
+      if (holds()) {
+        return make_of_held();
+      }
+    }
     asm volatile("cp.async.wait_all;" ::: "memory");
     if (rows_.weight != nullptr) {
       add_squares<kAtOnce>();
@@ -129,6 +158,73 @@ class FloatInputs {
   }
 
  private:
+  // Rows and chunks that a warp holds at the most.
+  static constexpr int kHeldRows = 4;
+  static constexpr int kHeldChunks = 3;
+
+  __device__ bool holds() const {
+    return kHolds && rows_.order == nullptr && m_ <= kHeldRows && blocks_ <= kHeldChunks * warps_;
+  }
+  /// Calls body(i, chunk) for the chunks that the warp holds.
+  template <typename Body>
+  __device__ void each_held(const Body& body) const {
+#pragma unroll
+    for (int i = 0; i < kHeldChunks; ++i) {
+      const int block = warp_ + i * warps_;
+      if (block < blocks_) {
+        body(i, block);
+      }
+    }
+  }
+  /// make() of two digits, of rows in registers.
+  __device__ InputCodes make_of_held() const {
+    const bool normed = rows_.weight != nullptr;
+    if (normed) {
+#pragma unroll
+      for (int row = 0; row < kHeldRows; ++row) {
+        if (row < m_) {
+          float sums[kHeldChunks];
+#pragma unroll
+          for (int i = 0; i < kHeldChunks; ++i) {
+            sums[i] = warp_sum(squares(held_[row][i]));
+          }
+          if (lane_ == 0) {
+            each_held([&](int i, int block) { squares_[row * blocks_ + block] = sums[i]; });
+          }
+        }
+      }
+      __syncthreads();
+    }
+    const int padded = blocks_ * kChunk;
+#pragma unroll
+    for (int row = 0; row < kHeldRows; ++row) {
+      if (row < m_) {
+        const Normalizer numbers = normalizer(row);
+        float4 values[kHeldChunks];
+        Coder coders[kHeldChunks];
+#pragma unroll
+        for (int i = 0; i < kHeldChunks; ++i) {
+          values[i] =
+              normed ? normalized(numbers, held_[row][i], held_weight_[i], {}) : held_[row][i];
+          Spread spread;
+          widen(spread, values[i], true);
+          coders[i] = wide_coder(lanes_max(spread.magnitude, kWarp));
+        }
+        each_held([&](int i, int block) {
+          const FourDigits digits(values[i], coders[i].inverse);
+          std::int8_t* const place = codes_ + row * 2 * padded + int8_lane_position(column(block));
+          *reinterpret_cast<std::uint32_t*>(place) = digits.first;
+          *reinterpret_cast<std::uint32_t*>(place + padded) = digits.second;
+          if (lane_ == 0) {
+            scales_[row * blocks_ + block] = coders[i].scale;
+          }
+        });
+      }
+    }
+    __syncthreads();
+    return {codes_, scales_, m_, blocks_, blocks_};
+  }
+
   __host__ __device__ static constexpr int order_bytes(int blocks, bool ordered) {
     return ordered ? blocks * kChunk * static_cast<int>(sizeof(std::uint16_t)) : 0;
   }
@@ -227,6 +323,8 @@ class FloatInputs {
   }
 
   const RowsToRound& rows_;
+  float4 held_[kHeldRows][kHeldChunks] = {};
+  float4 held_weight_[kHeldChunks] = {};
   int m_;
   int blocks_;
   float* weights_;

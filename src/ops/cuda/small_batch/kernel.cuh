@@ -39,9 +39,9 @@ struct SmallBatchMemory {
     return (end + 15) / 16 * 16;
   }
   __host__ __device__ int bytes(const SmallBatchArguments& a) const {
-    return inputs(a) + (a.rows.x == nullptr
-                            ? 0
-                            : FloatInputs::bytes(a.m, a.layer.blocks, a.rows.order != nullptr));
+    return inputs(a) + (a.rows.x == nullptr ? 0
+                                            : FloatInputs<true>::bytes(a.m, a.layer.blocks,
+                                                                       a.rows.order != nullptr));
   }
 };
 
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
                    static_cast<int>(threadIdx.x), warps);
   work.prefetch_rows();
   float* const olds = a.add != 0 ? reinterpret_cast<float*>(shared + memory.olds(a.m)) : nullptr;
-  const FloatInputs floats(a.rows, Layer::kFloats && a.rows.x != nullptr ? a.m : 0, layer.blocks,
+  FloatInputs<true> floats(a.rows, Layer::kFloats && a.rows.x != nullptr ? a.m : 0, layer.blocks,
                            shared + memory.inputs(a), static_cast<int>(threadIdx.x), warps);
   const auto wait = [&]() -> InputCodes {
     wait_for_predecessor();

@@ -152,10 +152,13 @@ class FewTokenLayer {
   /// After the predecessor has ended: begins to copy what results are added to into `olds`, of
   /// old_bytes().
   __device__ void copy_olds(int m, const float* y, int ldy, float* olds) const {
-    each_result(m, [&](int i, int token, int n, int, int) {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(olds + i)),
-                   "l"(y + static_cast<std::size_t>(token) * ldy + n)
-                   : "memory");
+    each_row([&](int i, int n, int, int) {
+      for (int token = 0; token < m; ++token) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                         shared_address(olds + token * rows() + i)),
+                     "l"(y + static_cast<std::size_t>(token) * ldy + n)
+                     : "memory");
+      }
     });
   }
   __host__ __device__ static constexpr int old_bytes(int portions, int m) {
@@ -169,44 +172,84 @@ class FewTokenLayer {
     if (olds != nullptr) {
       asm volatile("cp.async.wait_all;" ::: "memory");  // each thread reads what it copied
     }
-    each_result(m, [&](int i, int token, int n, int portion, int row) {
-      const Ending ending(a_, n);
-      const float sum = ending.of(sum_of(slots_[portion], m, token, row));
-      if (y == nullptr) {
-        return put_half(half, token, n, sum);
+    if (y == nullptr) {
+      return add_rows<kSummed>(m, [&](int, int n, int first, float(&sums)[kSummed]) {
+#pragma unroll 1
+        for (int token = first; token < min(first + kSummed, m); ++token) {
+          put_half(half, token, n, sums[0]);
+#pragma unroll
+          for (int t = 1; t < kSummed; ++t) {
+            sums[t - 1] = sums[t];
+          }
+        }
+      });
+    }
+    const auto put = [&](int i, int n, int first, const auto& sums) {
+      float* const to = y + static_cast<std::size_t>(first) * ldy + n;
+#pragma unroll
+      for (int t = 0; t < static_cast<int>(sizeof(sums) / sizeof(float)); ++t) {
+        if (first + t < m) {
+          to[t * ldy] = olds != nullptr ? olds[(first + t) * rows() + i] + sums[t] : sums[t];
+        }
       }
-      y[static_cast<std::size_t>(token) * ldy + n] = olds != nullptr ? olds[i] + sum : sum;
-    });
+    };
+    m == 1 ? add_rows<1>(m, put) : add_rows<kSummed>(m, put);
   }
 
  private:
-  /// Calls body(number, token, row of the layer, portion, row of the portion) for the thread's
-  /// results.
+  /// Of all portions.
+  __device__ int rows() const {
+    return share_.portions() * kRows;
+  }
+
+  /// Calls body(number, row of the layer, portion, row of the portion) for the thread's rows.
   template <typename Body>
-  __device__ void each_result(int m, const Body& body) const {
-    const int items = share_.portions() * m;
-    for (int i = thread_; i < items * kRows; i += warps_ * 32) {
+  __device__ void each_row(const Body& body) const {
+    for (int i = thread_; i < rows(); i += warps_ * 32) {
       const int row = i % kRows;
-      const int item = i / kRows;
-      const int portion = m == 1 ? item : item / m;
-      const int token = item - portion * m;
+      const int portion = i / kRows;
       const int tile = share_.first_of(portion);
       const int n = tile * 16 + row;
       if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
-        body(i, token, n, portion, row);
+        body(i, n, portion, row);
       }
     }
   }
 
-  /// What the warps have of a row, in their order.
-  __device__ float sum_of(const SumSlots& slots, int m, int token, int row) const {
-    const float* from = sums_ + (slots.first * m + token) * kSumStride + row;
-    float sum = 0.0f;
-#pragma unroll 4
-    for (int slot = 0; slot <= slots.last - slots.first; ++slot) {
-      sum += from[slot * m * kSumStride];
-    }
-    return sum;
+  static constexpr int kSummed = 4;  // tokens whose sums a thread adds side by side
+
+  /// put(number, row of the layer, first token, sums of kCount tokens) for the thread's rows.
+  /// Tokens behind the last have the last one's.
+  template <int kCount, typename Put>
+  __device__ void add_rows(int m, const Put& put) const {
+    const int stride = m * kSumStride;
+    each_row([&](int i, int n, int portion, int row) {
+      const Ending ending(a_, n);
+      const SumSlots slots = slots_[portion];
+      const float* const end = sums_ + (slots.last + 1) * stride;
+#pragma unroll 1
+      for (int first = 0; first < m; first += kCount) {
+        float sums[kCount] = {};
+        int place[kCount];
+#pragma unroll
+        for (int t = 0; t < kCount; ++t) {
+          place[t] = min(first + t, m - 1) * kSumStride + row;
+        }
+        // Each sum waits for its loads: one sum has those of several slots under way.
+#pragma unroll kCount == 1 ? 4 : 1
+        for (const float* from = sums_ + slots.first * stride; from < end; from += stride) {
+#pragma unroll
+          for (int t = 0; t < kCount; ++t) {
+            sums[t] += from[place[t]];
+          }
+        }
+#pragma unroll
+        for (int t = 0; t < kCount; ++t) {
+          sums[t] = ending.of(sums[t]);
+        }
+        put(i, n, first, sums);
+      }
+    });
   }
 
   static constexpr int kTokensOfLane = Inputs::kTokens;  // in eight columns

@@ -260,8 +260,8 @@ __global__ void __maxnreg__(kTokens <= 2 ? kFewRegisters : kMostRegisters)
   const std::uint32_t pieces = has_row ? weight.pieces[share.first_row + thread] : 0u;
   const float bias = has_row && a.bias != nullptr ? a.bias[share.first_row + thread] : 0.0f;
   const bool norms = a.rows.x != nullptr;
-  const FloatInputs normed(a.rows, norms ? a.m : 0, a.chunks, shared + memory.norms(), thread,
-                           threads / 32);
+  FloatInputs<false> normed(a.rows, norms ? a.m : 0, a.chunks, shared + memory.norms(), thread,
+                            threads / 32);
   wait_for_predecessor();
   const SharedInputs<kDigits, kTokens> inputs{shared + memory.codes(), blocks, a.step_log2,
                                               a.scales_each};
@@ -346,7 +346,7 @@ int sparse_shared_bytes() {
 }
 
 int normed_bytes(const SparseArguments& a) {
-  return FloatInputs::bytes(a.m, a.chunks);
+  return FloatInputs<false>::bytes(a.m, a.chunks);
 }
 
 void launch_sparse_few(const SparseArguments& a, int digits, int tokens, cudaStream_t stream) {
