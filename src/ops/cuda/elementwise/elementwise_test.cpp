@@ -405,46 +405,58 @@ TEST_F(CudaElementwise, RowsAreAddedGatheredAndScattered) {
   }
 }
 
-// Two digits in lane order, as the kernels for few tokens read them.
+// Where an input of a row stands, in either order (input_target.h).
+std::int64_t place_of_digit(InputForm form, std::int64_t k) {
+  constexpr int kPlace[] = {0, 2, 1, 3};
+  const std::int64_t in = k % 128;
+  const std::int64_t t = in % 32 / 8;
+  const std::int64_t e = in % 8 / 4;
+  return form == InputForm::kInt8Lanes ? k - in + 32 * t + 8 * (in / 32) + 4 * e + kPlace[in % 4]
+                                       : k - in % 32 + 16 * e + 4 * t + kPlace[in % 4];
+}
+
+// Two digits in the orders that kernels for few tokens and for medium batches read.
 TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
-  for (const std::int64_t columns : {128, 416, 4096, 11008}) {
-    constexpr std::int64_t kRows = 3;
-    const std::int64_t padded = padded_columns(columns);
-    const std::int64_t blocks = padded / 128;
-    const std::vector<float> x = normal_values(kRows * columns, 11);
-    const Buffer device_x = on_device(x);
-    const Buffer codes = poisoned<std::int8_t>(2 * kRows * padded);
-    const Buffer scales = poisoned<float>(kRows * blocks);
-    InputTarget target;
-    target.form = InputForm::kInt8Lanes;
-    target.codes = codes.as<std::int8_t>();
-    target.scales = scales.as<float>();
-    target.bits = 16;
-    target.group = 128;
-    const device::cuda::Stream stream;
-    input(device_x.as<float>(), target, kRows, columns, stream.get());
-    stream.synchronize();
-    core::ThreadPool pool(1);
-    cpu::InputNeeds needs{128, formats::Activation{8, true, 128}};
-    needs.wide = true;
-    cpu::QuantizedInput expected;
-    cpu::quantize_input(x.data(), kRows, columns, columns, needs, expected, pool);
-    const auto got = codes.values<std::int8_t>();
-    const auto got_scales = scales.values<float>();
-    for (std::int64_t row = 0; row < 2 * kRows; ++row) {
-      for (std::int64_t k = 0; k < padded; ++k) {
-        const std::int64_t in = k % 128;
-        constexpr int kPlace[] = {0, 2, 1, 3};
-        const std::int64_t at = row * padded + k - in + 32 * (in % 32 / 8) + 8 * (in / 32) +
-                                4 * (in % 8 / 4) + kPlace[in % 4];
-        const int right =
-            k < columns ? expected.codes(row)[k / 128 * expected.group_stride() + k % 128] : 0;
-        ASSERT_EQ(got[static_cast<std::size_t>(at)], right) << "row " << row << ", column " << k;
+  for (const InputForm form : {InputForm::kInt8Lanes, InputForm::kByteTiles}) {
+    for (const std::int64_t columns : {4, 128, 416, 4096, 11008}) {
+      constexpr std::int64_t kRows = 3;
+      const std::int64_t padded = padded_columns(columns);
+      const std::int64_t blocks = padded / 128;
+      const std::vector<float> x = normal_values(kRows * columns, 11);
+      const Buffer device_x = on_device(x);
+      const Buffer codes = poisoned<std::int8_t>(2 * kRows * padded);
+      const Buffer scales = poisoned<float>(kRows * blocks);
+      InputTarget target;
+      target.form = form;
+      target.codes = codes.as<std::int8_t>();
+      target.scales = scales.as<float>();
+      target.bits = 16;
+      target.group = 128;
+      const device::cuda::Stream stream;
+      input(device_x.as<float>(), target, kRows, columns, stream.get());
+      stream.synchronize();
+      core::ThreadPool pool(1);
+      cpu::InputNeeds needs{128, formats::Activation{8, true, 128}};
+      needs.wide = true;
+      cpu::QuantizedInput expected;
+      cpu::quantize_input(x.data(), kRows, columns, columns, needs, expected, pool);
+      const auto got = codes.values<std::int8_t>();
+      const auto got_scales = scales.values<float>();
+      for (std::int64_t row = 0; row < 2 * kRows; ++row) {
+        for (std::int64_t k = 0; k < padded; ++k) {
+          const std::int64_t at = row * padded + place_of_digit(form, k);
+          const int right =
+              k < columns ? expected.codes(row)[k / 128 * expected.group_stride() + k % 128] : 0;
+          ASSERT_EQ(got[static_cast<std::size_t>(at)], right)
+              << "row " << row << ", column " << k << " of " << columns << ", form "
+              << static_cast<int>(form);
+        }
       }
-    }
-    for (std::int64_t i = 0; i < kRows * blocks; ++i) {  // the first digit's scale is 255 times it
-      ASSERT_EQ(got_scales[static_cast<std::size_t>(i)],
-                expected.scales(2 * (i / blocks) + 1)[i % blocks]);
+      for (std::int64_t i = 0; i < kRows * blocks;
+           ++i) {  // the first digit's scale is 255 times it
+        ASSERT_EQ(got_scales[static_cast<std::size_t>(i)],
+                  expected.scales(2 * (i / blocks) + 1)[i % blocks]);
+      }
     }
   }
 }
