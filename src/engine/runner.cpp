@@ -36,11 +36,7 @@ void Runner::forward_ranked(std::span<const Slice> slices, std::int64_t count,
   pool().parallel_for(logits.rows, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<ops::RankedToken> of_row;
     for (std::int64_t i = begin; i < end; ++i) {
-      if (has_nan(logits.row(i))) {
-        of_row.clear();
-      } else {
-        rank(logits.row(i), count, of_row);
-      }
+      rank_numbers(logits.row(i), count, of_row);  // leaves no token of a row with NaN
       if (std::cmp_less(of_row.size(), most)) {
         of_row.assign(static_cast<std::size_t>(most), {-1, 0.0f});
       }

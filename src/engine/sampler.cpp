@@ -7,60 +7,31 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::engine {
 namespace {
 
 using core::ErrorKind;
 
-// The largest logit of each run of kRun, or -infinity where all are; side by side in kLanes lanes,
-// which a compiler turns into vectors.
-constexpr std::size_t kRun = 256;
-struct RunMaxima {
-  std::vector<float> largest;
-  bool has_nan = false;
-};
-
-RunMaxima maxima_of(std::span<const float> logits) {
-  constexpr std::size_t kLanes = 16;
-  RunMaxima maxima;
-  maxima.largest.reserve(logits.size() / kRun + 1);
-  for (std::size_t begin = 0; begin < logits.size(); begin += kRun) {
-    const std::span<const float> run = logits.subspan(begin, std::min(kRun, logits.size() - begin));
-    float lanes[kLanes];
-    std::uint32_t nan_lanes[kLanes] = {};
-    std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
-    std::size_t i = 0;
-    for (; i + kLanes <= run.size(); i += kLanes) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const float value = run[i + lane];
-        lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-        nan_lanes[lane] |= value != value ? 1u : 0u;
-      }
-    }
-    for (std::size_t lane = 0; i + lane < run.size(); ++lane) {
-      const float value = run[i + lane];
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-      nan_lanes[lane] |= value != value ? 1u : 0u;
-    }
-    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-      for (std::size_t lane = 0; lane < half; ++lane) {
-        lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
-        nan_lanes[lane] |= nan_lanes[lane + half];
-      }
-    }
-    maxima.largest.push_back(lanes[0]);
-    maxima.has_nan = maxima.has_nan || nan_lanes[0] != 0;
+// Logits of a run: few where many tokens are wanted, so that there are more runs than these.
+std::int64_t run_of(std::int64_t logits, std::int64_t count) {
+  constexpr std::int64_t kMost = 256;
+  constexpr std::int64_t kLeast = 16;
+  std::int64_t run = kMost;
+  while (run > kLeast && logits / run < 4 * count) {
+    run /= 2;
   }
-  return maxima;
+  return run;
 }
 
 // No more than all but `count` logits are smaller: as many runs have one that large.
-float least_of_most_probable(const RunMaxima& maxima, std::int64_t count) {
-  if (count == 0 || std::cmp_less_equal(maxima.largest.size(), count)) {
+// `maxima`: those of runs.
+float least_of_most_probable(const std::vector<float>& maxima, std::int64_t count) {
+  if (count == 0 || std::cmp_less_equal(maxima.size(), count)) {
     return -std::numeric_limits<float>::infinity();
   }
-  std::vector<float> largest = maxima.largest;
+  std::vector<float> largest = maxima;
   const auto last = largest.begin() + (count - 1);
   std::nth_element(largest.begin(), last, largest.end(), std::greater<>());
   return *last;
@@ -97,30 +68,36 @@ void validate(const SamplingOptions& options, std::int64_t vocabulary) {
 }
 
 bool has_nan(std::span<const float> logits) {
-  return std::any_of(logits.begin(), logits.end(), [](float value) { return std::isnan(value); });
+  float largest = 0.0f;
+  const std::int64_t run = std::max<std::int64_t>(1, std::ssize(logits));
+  return ops::cpu::vector_kernels().largest_of_runs(logits.data(), std::ssize(logits), run,
+                                                    &largest);
 }
 
 void fail_with_nan() {
   core::fail(ErrorKind::kFailed, "the model computed NaN logits; its weights may be damaged");
 }
 
-void rank(std::span<const float> logits, std::int64_t count,
-          std::vector<ops::RankedToken>& ranked) {
-  const RunMaxima maxima = maxima_of(logits);
-  if (maxima.has_nan) {
-    fail_with_nan();
-  }
+bool rank_numbers(std::span<const float> logits, std::int64_t count,
+                  std::vector<ops::RankedToken>& ranked) {
   ranked.clear();
+  const std::int64_t run = run_of(std::ssize(logits), count);
+  std::vector<float> maxima(static_cast<std::size_t>((std::ssize(logits) + run - 1) / run));
+  if (ops::cpu::vector_kernels().largest_of_runs(logits.data(), std::ssize(logits), run,
+                                                 maxima.data())) {
+    return false;
+  }
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const float least = least_of_most_probable(maxima, count);
-  for (std::size_t run = 0; run < maxima.largest.size(); ++run) {
-    if (maxima.largest[run] < least) {
+  for (std::int64_t begin = 0; begin < std::ssize(logits); begin += run) {
+    if (maxima[static_cast<std::size_t>(begin / run)] < least) {
       continue;
     }
-    const std::size_t end = std::min((run + 1) * kRun, logits.size());
-    for (std::size_t i = run * kRun; i < end; ++i) {
-      if (logits[i] >= least && logits[i] > kNever) {
-        ranked.push_back({static_cast<std::int32_t>(i), logits[i]});
+    const std::int64_t end = std::min(begin + run, std::ssize(logits));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float logit = logits[static_cast<std::size_t>(i)];
+      if (logit >= least && logit > kNever) {
+        ranked.push_back({static_cast<std::int32_t>(i), logit});
       }
     }
   }
@@ -131,6 +108,14 @@ void rank(std::span<const float> logits, std::int64_t count,
   const std::int64_t kept = count == 0 ? all : std::min(count, all);
   std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end(), more_probable);
   ranked.resize(static_cast<std::size_t>(kept));
+  return true;
+}
+
+void rank(std::span<const float> logits, std::int64_t count,
+          std::vector<ops::RankedToken>& ranked) {
+  if (!rank_numbers(logits, count, ranked)) {
+    fail_with_nan();
+  }
 }
 
 Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}

@@ -38,6 +38,10 @@ using RankedTokens = std::span<const ops::RankedToken>;
 /// Throws kFailed when the logits hold NaN.
 void rank(std::span<const float> logits, std::int64_t count, std::vector<ops::RankedToken>& ranked);
 
+/// The same, but false, and no token, where the logits hold NaN.
+bool rank_numbers(std::span<const float> logits, std::int64_t count,
+                  std::vector<ops::RankedToken>& ranked);
+
 bool has_nan(std::span<const float> logits);
 /// Throws kFailed: the logits hold NaN.
 [[noreturn]] void fail_with_nan();

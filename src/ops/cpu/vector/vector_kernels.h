@@ -120,6 +120,10 @@ struct VectorKernels {
   /// x = exp(x - max(x)) in place; returns the sum. Entries of -infinity become 0.
   float (*softmax_numerators)(float* x, std::int64_t n);
 
+  /// largest[i] = the largest of x[i run] to x[(i + 1) run - 1], as far as n reaches; whether some
+  /// x is NaN, which leaves `largest` without meaning.
+  bool (*largest_of_runs)(const float* x, std::int64_t n, std::int64_t run, float* largest);
+
   /// x = cap tanh(x / cap) in place, cap > 0: within 1e-6 cap.
   void (*softcap)(float cap, float* x, std::int64_t n);
 

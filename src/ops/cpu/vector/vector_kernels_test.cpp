@@ -433,6 +433,40 @@ TEST(VectorKernels, NormalizesRows) {
   }
 }
 
+TEST(VectorKernels, LargestOfRunsAndNan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    for (const std::int64_t run : {1, 16, 20, 256}) {
+      for (const std::int64_t n : {1, 7, 16, 31, 256, 257, 700}) {
+        SCOPED_TRACE(std::string(kernels->isa) + ", runs of " + std::to_string(run) + " in " +
+                     std::to_string(n));
+        std::vector<float> x = core::normal_values(n, static_cast<std::uint64_t>(n + run));
+        for (float& each : x) {
+          each -= 9.0f;  // all below zero, which no lane may hold of its own
+        }
+        x[static_cast<std::size_t>(n / 2)] = -kInfinity;
+        x[static_cast<std::size_t>(n / 3)] =
+            n > 16 ? kInfinity : x[static_cast<std::size_t>(n / 3)];
+        std::vector<float> right;
+        for (std::int64_t begin = 0; begin < n; begin += run) {
+          right.push_back(
+              *std::max_element(x.begin() + begin, x.begin() + std::min(n, begin + run)));
+        }
+        std::vector<float> largest(right.size() + 1, 77.0f);
+        EXPECT_FALSE(kernels->largest_of_runs(x.data(), n, run, largest.data()));
+        EXPECT_EQ(largest.back(), 77.0f) << "written behind the end";
+        largest.pop_back();
+        EXPECT_EQ(largest, right);
+        for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
+          std::vector<float> broken = x;
+          broken[static_cast<std::size_t>(at)] = at % 2 == 0 ? std::nanf("") : -std::nanf("");
+          EXPECT_TRUE(kernels->largest_of_runs(broken.data(), n, run, largest.data())) << at;
+        }
+      }
+    }
+  }
+}
+
 TEST(VectorKernels, NanIsNotHidden) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
