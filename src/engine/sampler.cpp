@@ -19,7 +19,7 @@ std::int64_t run_of(std::int64_t logits, std::int64_t count) {
   constexpr std::int64_t kMost = 256;
   constexpr std::int64_t kLeast = 16;
   std::int64_t run = kMost;
-  while (run > kLeast && logits / run < 4 * count) {
+  while (run > kLeast && logits / (4 * run) < count) {
     run /= 2;
   }
   return run;

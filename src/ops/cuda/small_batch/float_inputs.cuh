@@ -73,13 +73,14 @@ class FloatInputs {
     if (holds()) {
 #pragma unroll
       for (int row = 0; row < kHeldRows; ++row) {
-        if (row < m_)
+        if (row < m_) {
           each_held([&](int i, int block) {
             if (column(block) < rows_.columns) {
               held_[row][i] = __ldcg(reinterpret_cast<const float4*>(
                   rows_.x + static_cast<std::size_t>(row) * rows_.columns + column(block)));
             }
           });
+        }
       }
       return;
     }
