@@ -36,22 +36,31 @@ struct DigitSink {
   __device__ void store_codes(std::int64_t row, int column, float4 value,
                               const Coder& coder) const {
     if (column < padded) {
-      const FourDigits digits(value, coder.inverse);
-      std::int8_t* const to = codes + row * 2 * padded +
-                              (lanes ? int8_lane_position(column) : int8_tile_position(column));
-      *reinterpret_cast<std::uint32_t*>(to) = digits.first;
-      *reinterpret_cast<std::uint32_t*>(to + padded) = digits.second;
+      put_codes(row, column, value, coder);
     }
+  }
+  /// Of columns below `padded`.
+  __device__ void put_codes(std::int64_t row, int column, float4 value, const Coder& coder) const {
+    const FourDigits digits(value, coder.inverse);
+    std::int8_t* const to = codes + row * 2 * padded +
+                            (lanes ? int8_lane_position(column) : int8_tile_position(column));
+    *reinterpret_cast<std::uint32_t*>(to) = digits.first;
+    *reinterpret_cast<std::uint32_t*>(to + padded) = digits.second;
   }
   __device__ void store_scale(std::int64_t at, const Coder& coder) const {
     scales[at] = coder.scale;
   }
 
-  __device__ void store(std::int64_t row, int column, float4 value) const {
+  /// Of the values of a warp.
+  __device__ static Coder coder_of_warp(float4 value) {
     Spread spread;
     widen_by(spread, value);
     spread.magnitude = __reduce_max_sync(kAllLanes, spread.magnitude);
-    const Coder of_group = coder(spread);
+    return coder(spread);
+  }
+
+  __device__ void store(std::int64_t row, int column, float4 value) const {
+    const Coder of_group = coder_of_warp(value);
     store_codes(row, column, value, of_group);
     if (column < padded && column % static_cast<int>(kInputPadding) == 0) {
       store_scale((row * padded + column) / kInputPadding, of_group);

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/elementwise/digit_sink.cuh"
 #include "ops/cuda/elementwise/row_norm.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 #include "ops/cuda/small_batch/inputs.cuh"
@@ -96,7 +97,8 @@ class FloatInputs {
   /// one digit has one for its token. kAtOnce: chunks that a warp has side by side.
   template <int kDigits = 2, int kAtOnce = 3>
   __device__ InputCodes make() const {
-    if constexpr (kHolds && kDigits == 2) {
+    if constexpr (kHolds) {
+      static_assert(kDigits == 2);  // rows that are held are in registers alone
       if (holds()) {
         return make_of_held();
       }
@@ -196,7 +198,7 @@ class FloatInputs {
       }
       __syncthreads();
     }
-    const int padded = blocks_ * kChunk;
+    const DigitSink sink{codes_, scales_, blocks_ * kChunk, true};
 #pragma unroll
     for (int row = 0; row < kHeldRows; ++row) {
       if (row < m_) {
@@ -207,17 +209,12 @@ class FloatInputs {
         for (int i = 0; i < kHeldChunks; ++i) {
           values[i] =
               normed ? normalized(numbers, held_[row][i], held_weight_[i], {}) : held_[row][i];
-          Spread spread;
-          widen(spread, values[i], true);
-          coders[i] = wide_coder(lanes_max(spread.magnitude, kWarp));
+          coders[i] = sink.coder_of_warp(values[i]);
         }
         each_held([&](int i, int block) {
-          const FourDigits digits(values[i], coders[i].inverse);
-          std::int8_t* const place = codes_ + row * 2 * padded + int8_lane_position(column(block));
-          *reinterpret_cast<std::uint32_t*>(place) = digits.first;
-          *reinterpret_cast<std::uint32_t*>(place + padded) = digits.second;
+          sink.put_codes(row, column(block), values[i], coders[i]);
           if (lane_ == 0) {
-            scales_[row * blocks_ + block] = coders[i].scale;
+            sink.store_scale(row * blocks_ + block, coders[i]);
           }
         });
       }

@@ -12,6 +12,8 @@ namespace nibble::ops::cuda {
 inline constexpr int kBarrierBytes = 64;  // a warp's barriers
 static_assert(kBarrierBytes >= kSmallBatchMaxStages * 8);
 
+using RoundedRows = FloatInputs<true>;
+
 /// Shared memory: the barriers of all warps, their rings, where the portions' sums lie, the sums,
 /// what they are added to, inputs that are made here.
 template <typename Layer>
@@ -39,9 +41,9 @@ struct SmallBatchMemory {
     return (end + 15) / 16 * 16;
   }
   __host__ __device__ int bytes(const SmallBatchArguments& a) const {
-    return inputs(a) + (a.rows.x == nullptr ? 0
-                                            : FloatInputs<true>::bytes(a.m, a.layer.blocks,
-                                                                       a.rows.order != nullptr));
+    return inputs(a) + (a.rows.x == nullptr
+                            ? 0
+                            : RoundedRows::bytes(a.m, a.layer.blocks, a.rows.order != nullptr));
   }
 };
 
@@ -91,8 +93,8 @@ __global__ void __launch_bounds__(kMostWarps * 32)
                    static_cast<int>(threadIdx.x), warps);
   work.prefetch_rows();
   float* const olds = a.add != 0 ? reinterpret_cast<float*>(shared + memory.olds(a.m)) : nullptr;
-  FloatInputs<true> floats(a.rows, Layer::kFloats && a.rows.x != nullptr ? a.m : 0, layer.blocks,
-                           shared + memory.inputs(a), static_cast<int>(threadIdx.x), warps);
+  RoundedRows floats(a.rows, Layer::kFloats && a.rows.x != nullptr ? a.m : 0, layer.blocks,
+                     shared + memory.inputs(a), static_cast<int>(threadIdx.x), warps);
   const auto wait = [&]() -> InputCodes {
     wait_for_predecessor();
     if (olds != nullptr) {

@@ -174,7 +174,7 @@ class FewTokenLayer {
     }
     if (y == nullptr) {
       return add_rows<kSummed>(m, [&](int, int n, int first, float(&sums)[kSummed]) {
-#pragma unroll 1
+#pragma unroll 1  // put_half() is long
         for (int token = first; token < min(first + kSummed, m); ++token) {
           put_half(half, token, n, sums[0]);
 #pragma unroll
