@@ -76,9 +76,9 @@ TEST(Sampler, RanksAsASortDoes) {
       }
       std::stable_sort(all.begin(), all.end(),
                        [](const auto& a, const auto& b) { return a.logit > b.logit; });
-      for (const std::int64_t count :
-           {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{40}, std::int64_t{157},
-            std::int64_t{1000}, std::numeric_limits<std::int64_t>::max()}) {
+      constexpr std::int64_t kCounts[] = {
+          0, 1, 2, 40, 157, 1000, std::numeric_limits<std::int64_t>::max()};
+      for (const std::int64_t count : kCounts) {
         std::vector<ops::RankedToken> ranked;
         rank(logits, count, ranked);
         const std::size_t kept =

@@ -57,6 +57,12 @@ inline std::int64_t int8_tile_position(std::int64_t k) {
   return -1;
 }
 
+/// The same in lane order.
+inline std::int64_t int8_lane_position(std::int64_t k) {
+  constexpr std::int64_t kInner[] = {0, 2, 1, 3};
+  return k / 128 * 128 + 32 * (k % 32 / 8) + 8 * (k % 128 / 32) + 4 * (k % 8 / 4) + kInner[k % 4];
+}
+
 /// Largest |a - b| / (|b| + floor); infinite where only one of them is finite.
 inline double worst_error(std::span<const float> a, std::span<const float> b, double floor) {
   double worst = a.size() == b.size() ? 0 : INFINITY;

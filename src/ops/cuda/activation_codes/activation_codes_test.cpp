@@ -42,11 +42,6 @@ formats::Activation parsed(std::string text) {
   return activation;
 }
 
-std::int64_t lane_position(std::int64_t k) {
-  constexpr std::int64_t kInner[] = {0, 2, 1, 3};
-  return k / 128 * 128 + 32 * (k % 32 / 8) + 8 * (k % 128 / 32) + 4 * (k % 8 / 4) + kInner[k % 4];
-}
-
 // Ordinary values, zeros, NaN, outliers, and what lies between two E2M1 numbers; the columns are
 // those behind `before` others.
 void check(const Case& each, InputForm form, std::int64_t m, std::int64_t columns) {
@@ -108,7 +103,7 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t k = 0; k < padded; ++k) {
       const std::int64_t at =
-          form == InputForm::kInt8Lanes ? lane_position(k) : int8_tile_position(k);
+          form == InputForm::kInt8Lanes ? int8_lane_position(k) : int8_tile_position(k);
       const int right =
           k < columns ? expected.codes(i)[k / layout * expected.group_stride() + k % layout] : 0;
       wrong += got_codes[static_cast<std::size_t>(i * row_bytes + at)] != right;

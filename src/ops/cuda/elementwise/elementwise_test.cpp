@@ -405,16 +405,6 @@ TEST_F(CudaElementwise, RowsAreAddedGatheredAndScattered) {
   }
 }
 
-// Where an input of a row stands, in either order (input_target.h).
-std::int64_t place_of_digit(InputForm form, std::int64_t k) {
-  constexpr int kPlace[] = {0, 2, 1, 3};
-  const std::int64_t in = k % 128;
-  const std::int64_t t = in % 32 / 8;
-  const std::int64_t e = in % 8 / 4;
-  return form == InputForm::kInt8Lanes ? k - in + 32 * t + 8 * (in / 32) + 4 * e + kPlace[in % 4]
-                                       : k - in % 32 + 16 * e + 4 * t + kPlace[in % 4];
-}
-
 // Two digits in the orders that kernels for few tokens and for medium batches read.
 TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
   for (const InputForm form : {InputForm::kInt8Lanes, InputForm::kByteTiles}) {
@@ -444,7 +434,9 @@ TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
       const auto got_scales = scales.values<float>();
       for (std::int64_t row = 0; row < 2 * kRows; ++row) {
         for (std::int64_t k = 0; k < padded; ++k) {
-          const std::int64_t at = row * padded + place_of_digit(form, k);
+          const std::int64_t at =
+              row * padded +
+              (form == InputForm::kInt8Lanes ? int8_lane_position(k) : int8_tile_position(k));
           const int right =
               k < columns ? expected.codes(row)[k / 128 * expected.group_stride() + k % 128] : 0;
           ASSERT_EQ(got[static_cast<std::size_t>(at)], right)
@@ -452,8 +444,8 @@ TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
               << static_cast<int>(form);
         }
       }
-      for (std::int64_t i = 0; i < kRows * blocks;
-           ++i) {  // the first digit's scale is 255 times it
+      // The first digit's scale is 255 times that of the second.
+      for (std::int64_t i = 0; i < kRows * blocks; ++i) {
         ASSERT_EQ(got_scales[static_cast<std::size_t>(i)],
                   expected.scales(2 * (i / blocks) + 1)[i % blocks]);
       }

@@ -188,7 +188,8 @@ TEST_F(SmallBatch, MakesInputsOfRowsAsOperatorsDo) {
   };
   const Size sizes[] = {{1, 200, 4096, {12, 2, 5}}, {2, 640, 4096, {8, 2, 7}},
                         {4, 48, 2048, {3, 3, 1}},   {3, 64, 132, {12, 2, 1}},
-                        {4, 130, 4, {2, 4, 1}},     {1, 96, 8192, {12, 2, 3}}};
+                        {4, 130, 4, {2, 4, 1}},     {1, 96, 8192, {12, 2, 3}},
+                        {2, 96, 4096, {12, 2, 3}},  {4, 72, 2048, {12, 2, 1}}};
   std::uint64_t seed = 50;
   for (const std::string scheme :
        {"int4-sym-g128", "int4-asym-g32", "int8-sym-row", "lut4-row-g128", "int4-asym-g16",
