@@ -49,6 +49,10 @@ class BenchServe final : public Command {
     add_option(app, "--cancel-share", load_.cancel_share,
                "Share of the requests that is given up at a random time")
         ->in_range(0.0, 1.0);
+    add_option(app, "--temperature", load_.temperature,
+               "Temperature of the requests (0: the most probable tokens)")
+        ->in_range(0.0, 2.0)
+        ->capture_default_str();
     add_option(app, "--seed", workload.seed, "Seed of the load")->capture_default_str();
     add_option(app, "--goodput", goals_,
                "What a good request keeps, in ms: ttft:MS, tpot:MS, e2el:MS (may be repeated)");

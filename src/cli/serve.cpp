@@ -42,6 +42,11 @@ std::string utc_time() {
   return text;
 }
 
+// Of --swap-space.
+std::int64_t swap_bytes(const std::string& text) {
+  return text == "0" ? 0 : core::parse_byte_size(text, "the text");
+}
+
 class Serve final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
@@ -69,6 +74,9 @@ class Serve final : public ModelCommand {
       return;
     }
     engine_.kv_bytes = memory_bytes(memory_);
+    if (!swap_space_.empty()) {
+      engine_.swap_bytes = swap_bytes(swap_space_);
+    }
     serve::Listener listener(host_, port_);
     serve::HttpOptions http;
     http.host = host_;
@@ -118,13 +126,13 @@ class Serve final : public ModelCommand {
   // What an encoder, which writes no text, has no use for.
   void refuse_text_options() const {
     const bool given = !template_file_.empty() || !tool_format_.empty() || !memory_.empty() ||
-                       !damage_file_.empty() || engine_.context != 0 || engine_.prefill_rows != 0 ||
-                       drafts_.given();
-    core::require(
-        !given, core::ErrorKind::kUsage,
-        "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
-        "--damage, --context, --prefill-chunk and --draft are for other models; leave them out",
-        core::printable(model_));
+                       !swap_space_.empty() || !damage_file_.empty() || engine_.context != 0 ||
+                       engine_.prefill_rows != 0 || drafts_.given();
+    core::require(!given, core::ErrorKind::kUsage,
+                  "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
+                  "--swap-space, --damage, --context, --prefill-chunk and --draft are for other "
+                  "models; leave them out",
+                  core::printable(model_));
   }
 
   void add_network_options(CLI::App& app) {
@@ -177,6 +185,11 @@ class Serve final : public ModelCommand {
                "contexts, or what a GPU has free)")
         ->check(parsed_by(
             [](const std::string& text) { return core::parse_byte_size(text, "the text"); }));
+    add_option(
+        app, "--swap-space", swap_space_,
+        "On a GPU: the host's memory for texts that others push out of the KV cache, so that "
+        "they are not computed again (default: 4GiB, taken as needed; 0: none)")
+        ->check(parsed_by([](const std::string& text) { return swap_bytes(text); }));
     add_flag(app, "!--no-prefix-cache", engine_.prefix_cache,
              "Do not keep what was computed of prompts for later ones");
     add_flag(app, "--deterministic", engine_.deterministic,
@@ -288,6 +301,7 @@ class Serve final : public ModelCommand {
   std::string tool_format_;
   std::string damage_file_;
   std::string memory_;
+  std::string swap_space_;
   std::int64_t max_queue_ = 256;
   int request_time_ = 600;
   int shutdown_time_ = 30;

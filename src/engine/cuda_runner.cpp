@@ -1,15 +1,20 @@
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/cpu_topology.h"
 #include "device/cuda/check.h"
+#include "device/cuda/event.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "engine/cuda_layers.h"
 #include "engine/cuda_limits.h"
+#include "engine/cuda_swapped_pages.h"
 #include "engine/divided_runner.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
@@ -27,23 +32,45 @@ using ops::cuda::DeviceMatrix;
 using ops::cuda::DividedCudaOps;
 using ops::cuda::KvPool;
 using ops::cuda::KvSequence;
+using ops::cuda::RankedRows;
 
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
-/// How many tokens of each row a recorded step ranks when `kept` are wanted: the first takes a
-/// third of the time that more do.
-std::int64_t recorded_ranks(std::int64_t kept) {
-  constexpr std::int64_t kRecordedRanks = 64;
-  return kept <= 1 ? kept : kept <= kRecordedRanks ? kRecordedRanks : 0;
+/// How many tokens of each row a step ranks when `kept` are wanted: the first takes a third of the
+/// time that more do. Steps that rank as many are alike.
+std::int64_t ranks_of_step(std::int64_t kept) {
+  constexpr std::int64_t kRanks = 64;
+  return kept <= 1 ? kept : kept <= kRanks ? kRanks : 0;
 }
 
-/// What a step leaves: logits on the device, and the `ranks` first tokens of each row in the host's
-/// memory when the stream has come so far.
+/// What a step leaves on the device; `ranked` may have no tokens.
 struct StepResults {
   DeviceMatrix logits;
-  std::int64_t ranks = 0;
-  device::cuda::PinnedBuffer tokens;  // [rows, ranks] of RankedToken
+  RankedRows ranked;
+};
+
+/// Ranked tokens on their way to the host.
+struct ArrivingTokens {
+  std::int64_t count = 0;  // of all rows
+  device::cuda::PinnedBuffer tokens;
+  device::cuda::Event arrived;
+
+  void fetch(const RankedRows& ranked, cudaStream_t stream) {
+    count = ranked.rows * ranked.count;
+    auto* const target = tokens.room_for<ops::RankedToken>(count);
+    if (count > 0) {
+      device::cuda::check(
+          cudaMemcpyAsync(target, ranked.tokens.as<const ops::RankedToken>(),
+                          static_cast<std::size_t>(count) * sizeof(ops::RankedToken),
+                          cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync");
+    }
+    arrived.record(stream);
+  }
+  RankedTokens all() const {
+    return {tokens.as<const ops::RankedToken>(), static_cast<std::size_t>(count)};
+  }
 };
 
 /// What makes decode steps alike: their number of sequences, their kernels, and how many tokens of
@@ -57,7 +84,7 @@ struct DecodeStep {
 };
 
 // With a communicator, one rank of those that run a model together.
-class CudaRunner final : public Runner {
+class CudaRunner final : public Runner, private StepsAhead {
  public:
   CudaRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options,
              const std::shared_ptr<ranks::Communicator>& communicator = nullptr)
@@ -70,6 +97,7 @@ class CudaRunner final : public Runner {
     prepare_layers(*model_, ops_, host_pool_);
     if (communicator) {
       const models::Shard shard{communicator->rank(), communicator->size(), models::Cut::kInputs};
+      divided_ = true;
       ops_.divide(std::make_unique<ops::cuda::Collectives>(communicator),
                   models::division_of(network(), shard));
     }
@@ -92,6 +120,8 @@ class CudaRunner final : public Runner {
   void make_pages(std::int64_t count) override {
     ops_.make_current();
     seen_.clear();  // recorded steps know where the pages were
+    last_begun_ = nullptr;
+    swapped_.reset();
     ops_.set_kv_pool(nullptr);
     ops_.set_kv_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
     kv_bytes_ = count * page_bytes();
@@ -128,23 +158,34 @@ class CudaRunner final : public Runner {
     if (kept > ops::cuda::kMaxRanked) {
       return Runner::forward_ranked(slices, count, ranked);
     }
-    const StepResults& results = compute(slices, recorded_ranks(kept));
-    ranked.clear();
+    const StepResults& results = compute(slices, ranks_of_step(kept));
     const std::int64_t rows = results.logits.rows();
-    if (rows == 0) {
-      return;
+    RankedRows more;
+    if (rows > 0 && results.ranked.count < kept) {
+      more = ops_.rank(results.logits, kept);
     }
-    const bool is_there = kept <= results.ranks;
-    if (!is_there) {
-      ops_.rank(results.logits, kept, ranked_.room_for<ops::RankedToken>(rows * kept));
-    }
+    const RankedRows& all = more.count > 0 ? more : results.ranked;
+    ranked_.fetch(all, ops_.stream());
     ops_.synchronize();
-    const auto* token = (is_there ? results.tokens : ranked_).as<ops::RankedToken>();
+    ranked.clear();
     for (std::int64_t row = 0; row < rows; ++row) {
-      ranked.insert(ranked.end(), token, token + kept);
-      token += is_there ? results.ranks : kept;
+      const auto tokens = ranked_.all().subspan(static_cast<std::size_t>(row * all.count),
+                                                static_cast<std::size_t>(kept));
+      ranked.insert(ranked.end(), tokens.begin(), tokens.end());
     }
   }
+
+  SwappedPages* make_swap_space(std::int64_t bytes) override {
+    if (divided_) {
+      return nullptr;
+    }
+    ops_.make_current();
+    swapped_.emplace(ops_, page_bytes(), bytes);
+    return &*swapped_;
+  }
+
+  // Where ranks share a model, a rank that has ended would not be seen behind an event.
+  StepsAhead* ahead() override { return divided_ ? nullptr : this; }
 
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
     std::int64_t scored = 0;
@@ -155,7 +196,7 @@ class CudaRunner final : public Runner {
 
   std::vector<float> hidden_sum(const Slice& slice) override {
     core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
-    begin();
+    clear_step();
     append(slice);
     const auto [batch, rows] = begin_step({});
     const DeviceMatrix hidden =
@@ -177,6 +218,33 @@ class CudaRunner final : public Runner {
   std::int64_t bytes_per_token() const override { return weight_bytes_per_token(network()); }
 
  private:
+  void begin(std::span<const Slice> slices, std::span<const ops::TokenDraw> draws) override {
+    core::require(begun_ - finished_ < kMost, ErrorKind::kFailed, "{} steps are under way", kMost);
+    const StepResults& results =
+        compute(slices, draws.empty() ? 1 : ranks_of_step(ops::kMostDrawn));
+    core::require(draws.empty() || std::ssize(draws) == results.ranked.rows, ErrorKind::kFailed,
+                  "{} draws for {} rows", draws.size(), results.ranked.rows);
+    const auto place = static_cast<std::size_t>(begun_ % kMost);
+    last_begun_ = &results.ranked;
+    if (!draws.empty()) {
+      auto* const there = draws_[place].room_for<ops::TokenDraw>(std::ssize(draws));
+      std::copy(draws.begin(), draws.end(), there);
+      drawn_ = ops_.draw(results.ranked, there);
+      last_begun_ = &drawn_;
+    }
+    arriving_[place].fetch(*last_begun_, ops_.stream());
+    ++begun_;
+  }
+
+  void finish(std::vector<ops::RankedToken>& chosen) override {
+    core::require(finished_ < begun_, ErrorKind::kFailed, "no step is under way");
+    const ArrivingTokens& step = arriving_[static_cast<std::size_t>(finished_ % kMost)];
+    ++finished_;
+    ops_.make_current();
+    step.arrived.synchronize();
+    chosen.assign(step.all().begin(), step.all().end());
+  }
+
   const models::Network& network() const { return model_->network; }
   const models::NetworkConfig& config() const { return network().config; }
 
@@ -189,9 +257,10 @@ class CudaRunner final : public Runner {
     return {kv_types_, attention().kv_heads, config().head_dim};
   }
 
-  void begin() {
+  // `rows_before`: those of the last step whose tokens this one may take.
+  void clear_step(std::int64_t rows_before = 0) {
     ops_.make_current();
-    step_.clear();
+    step_.clear(rows_before);
     parts_.clear();
     caches_.clear();
   }
@@ -212,22 +281,26 @@ class CudaRunner final : public Runner {
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
-  // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks`
-  // tokens of each.
+  // Continues sequences; of the wanted rows, until the next step, with their `ranks` first tokens.
   const StepResults& compute(std::span<const Slice> slices, std::int64_t ranks) {
     core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
-    begin();
+    const RankedRows* const before = std::exchange(last_begun_, nullptr);
+    clear_step(before == nullptr ? 0 : before->rows);
     for (const Slice& slice : slices) {
       append(slice);
     }
-    return run(step_.logit_rows(), std::min(ranks, config().vocabulary));
+    const auto [batch, rows] = begin_step(step_.logit_rows());
+    if (step_.any_unknown()) {
+      ops_.take_tokens(batch.tokens, *before);
+    }
+    return run(batch, rows, std::min(ranks, config().vocabulary));
   }
 
-  // Of some rows of the batch. A step in which every sequence has one token is recorded when it
-  // comes for the second time, if that is possible.
-  const StepResults& run(std::span<const std::int32_t> rows, std::int64_t ranks) {
+  // A step in which every sequence has one token is recorded when it comes for the second time, if
+  // that is possible.
+  const StepResults& run(const models::Batch<DividedCudaOps>& batch,
+                         std::span<const std::int32_t> rows, std::int64_t ranks) {
     unrecorded_ = StepResults();  // a step that is recorded finds all its memory in the pool
-    const auto [batch, step_rows] = begin_step(rows);
     const auto m = step_.size();
     const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
     const StepKind kind{m, ops_.kernels(), ranks};
@@ -236,7 +309,7 @@ class CudaRunner final : public Runner {
       return unrecorded_;
     }
     if (!decode || !seen_.contains(kind)) {
-      unrecorded_.logits = models::forward(ops_, network(), batch, step_rows);
+      unrecorded_ = results_of(batch, rows, ranks);
       if (decode && !ops_.waited()) {
         seen_.insert({kind, DecodeStep{}});
       }
@@ -244,23 +317,21 @@ class CudaRunner final : public Runner {
     }
     DecodeStep& step = seen_.at(kind);
     if (step.graph.empty()) {
-      record(step, batch, step_rows, ranks);
+      step.graph = device::cuda::Graph::record(
+          ops_.stream(), [&] { step.results = results_of(batch, rows, ranks); });
     }
     step.graph.launch(ops_.stream());
     return step.results;
   }
 
-  void record(DecodeStep& step, const models::Batch<DividedCudaOps>& batch,
-              std::span<const std::int32_t> rows, std::int64_t ranks) {
-    StepResults& results = step.results;
-    results.ranks = ranks;
-    auto* const tokens = results.tokens.room_for<ops::RankedToken>(std::ssize(rows) * ranks);
-    step.graph = device::cuda::Graph::record(ops_.stream(), [&] {
-      results.logits = models::forward(ops_, network(), batch, rows);
-      if (ranks > 0) {
-        ops_.rank(results.logits, ranks, tokens);
-      }
-    });
+  StepResults results_of(const models::Batch<DividedCudaOps>& batch,
+                         std::span<const std::int32_t> rows, std::int64_t ranks) {
+    StepResults results;
+    results.logits = models::forward(ops_, network(), batch, rows);
+    if (ranks > 0) {
+      results.ranked = ops_.rank(results.logits, ranks);
+    }
+    return results;
   }
 
   std::int64_t score_text(const ScoredText& text, std::int64_t first,
@@ -271,7 +342,7 @@ class CudaRunner final : public Runner {
     if (this->pages() < std::ssize(pages)) {
       make_pages(std::ssize(pages));
     }
-    begin();
+    clear_step();
     append({pages, 0, text.tokens});  // what rounding in the cache does is part of it
     std::vector<std::int32_t> wanted(static_cast<std::size_t>(count - text.first_row));
     std::iota(wanted.begin(), wanted.end(), static_cast<std::int32_t>(text.first_row));
@@ -304,11 +375,20 @@ class CudaRunner final : public Runner {
   ops::KvTypes kv_types_;
   core::ThreadPool host_pool_;
   DividedCudaOps ops_;
+  bool divided_ = false;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once
   std::int64_t kv_bytes_ = 0;
+  std::optional<CudaSwappedPages> swapped_;
   std::map<StepKind, DecodeStep> seen_;
-  StepResults unrecorded_;             // of a step that is not recorded
-  device::cuda::PinnedBuffer ranked_;  // of rows that are ranked behind their step
+  StepResults unrecorded_;  // of a step that is not recorded
+  ArrivingTokens ranked_;
+  // Of steps ahead, by their number; of the one that was begun last, if nothing was computed since.
+  std::array<device::cuda::PinnedBuffer, kMost> draws_;
+  RankedRows drawn_;
+  std::array<ArrivingTokens, kMost> arriving_;
+  std::int64_t begun_ = 0;
+  std::int64_t finished_ = 0;
+  const RankedRows* last_begun_ = nullptr;
   StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;
   std::deque<KvSequence> caches_;  // of the parts, which point to them

@@ -136,6 +136,10 @@ class LeadingRunner final : public ForwardingRunner {
         [&] { here_->forward_ranked(slices, count, ranked); });
   }
 
+  // The other ranks would have to be told.
+  SwappedPages* make_swap_space(std::int64_t) override { return nullptr; }
+  StepsAhead* ahead() override { return nullptr; }
+
   std::vector<float> hidden_sum(const Slice& slice) override {
     std::vector<float> sum;
     call(

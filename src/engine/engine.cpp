@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <new>
-#include <numeric>
-#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
@@ -17,8 +14,6 @@ namespace {
 
 using core::ErrorKind;
 using std::ssize;
-
-constexpr std::int64_t kScoredRows = 64;  // of a prompt whose tokens get records, in one step
 
 // Throws kUsage for a context that the model was not made for.
 std::int64_t context_of(const EngineOptions& options, const models::Model& model) {
@@ -60,9 +55,22 @@ Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runne
                               : std::min(options.prefill_rows, runner_->prefill_rows());
   options_.context = std::min(context_of(options, *model_), pages_.size() * kPageTokens);
   runner_->make_pages(pages_.size());
+  if (const std::int64_t swapped = options.swap_bytes.value_or(kSwapBytes); swapped > 0) {
+    swapped_ = runner_->make_swap_space(swapped);
+    core::require(swapped_ != nullptr || !options.swap_bytes, ErrorKind::kUsage,
+                  "swap space is for models on one GPU, whose memory is not the host's; leave "
+                  "--swap-space out");
+  }
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  if (!under_way_.empty()) {
+    try {
+      runner_->ahead()->finish(ranked_);
+    } catch (...) {  // the runner tells its next user
+    }
+  }
+}
 
 void Engine::check_prompt(std::span<const std::int32_t> prompt) const {
   core::require(!prompt.empty(), ErrorKind::kUsage, "the prompt is empty");
@@ -109,6 +117,7 @@ void Engine::cancel(RequestId id) {
     }
   }
   if (!in_step_) {
+    finish_unwanted();
     sweep();
   }
 }
@@ -117,12 +126,19 @@ bool Engine::step() {
   in_step_ = true;
   admit();
   try {
-    compute_step();
+    if (steps_ahead()) {
+      step_ahead();
+    } else {
+      finish_under_way();
+      Parts parts = choose();
+      compute(parts);
+    }
   } catch (...) {  // no memory to choose what to compute
     for (const auto& sequence : running_) {
       sequence->generation.fail(std::current_exception());
     }
   }
+  finish_unwanted();
   ++state_.steps;
   in_step_ = false;
   sweep();
@@ -130,28 +146,6 @@ bool Engine::step() {
     std::rethrow_exception(last_error_);
   }
   return !waiting_.empty() || !running_.empty();
-}
-
-// Where results must not depend on what shares a step, prompts take turns with decoding.
-void Engine::compute_step() {
-  const auto prefills = [](const auto& sequence) { return sequence->uncomputed() > 1; };
-  const bool prefill = std::any_of(running_.begin(), running_.end(), prefills);
-  const bool decode = !std::all_of(running_.begin(), running_.end(), prefills);
-  const bool turns = prompts_alone() && prefill && decode;
-  std::vector<Sequence*> chosen;
-  if (!turns || decode_next_) {
-    choose_decoding(chosen);
-  }
-  const auto decoding = static_cast<std::size_t>(ssize(chosen));
-  if (!turns || !decode_next_) {
-    choose_prompts(chosen);
-  }
-  decode_next_ = turns && !decode_next_;
-  compute(chosen, decoding);
-}
-
-bool Engine::prompts_alone() const {
-  return options_.deterministic && !runner_->rows_are_independent();
 }
 
 // In order: nobody overtakes a long prompt. Each running sequence is left a page to go on with.
@@ -184,6 +178,7 @@ bool Engine::start(Sequence& sequence) {
     state_.prefix_queries += options_.prefix_cache ? prompt : 0;
     state_.prefix_hits += sequence.computed;
   }
+  swap_in(sequence);
   return true;
 }
 
@@ -197,8 +192,9 @@ void Engine::release_pages(Sequence& sequence) {
   sequence.published = 0;
 }
 
-// Back to the head of the queue, to be computed again.
+// Back to the head of the queue.
 void Engine::preempt(Sequence& sequence) {
+  swap_out(sequence);
   release_pages(sequence);
   if (drafts_) {
     drafts_->forget(sequence.id);
@@ -207,6 +203,40 @@ void Engine::preempt(Sequence& sequence) {
                                [&](const auto& each) { return each.get() == &sequence; });
   waiting_.splice(waiting_.begin(), running_, at);
   ++state_.preemptions;
+}
+
+void Engine::swap_out(Sequence& sequence) {
+  if (swapped_ == nullptr || sequence.computed == 0 || !sequence.goes_on()) {
+    return;
+  }
+  const auto count = static_cast<std::size_t>(ops::pages_for(sequence.computed));
+  try {
+    sequence.swapped = swapped_->swap_out(std::span(sequence.pages).first(count));
+    sequence.swapped_tokens = sequence.computed;
+  } catch (const std::bad_alloc&) {  // then it is computed again
+  }
+}
+
+// Behind the pages that were found.
+void Engine::swap_in(Sequence& sequence) {
+  if (sequence.swapped && sequence.swapped_tokens > sequence.computed) {
+    const std::int64_t found = sequence.computed / kPageTokens;
+    const std::int64_t kept = ops::pages_for(sequence.swapped_tokens);
+    swapped_->swap_in(
+        *sequence.swapped, found,
+        std::span(sequence.pages)
+            .subspan(static_cast<std::size_t>(found), static_cast<std::size_t>(kept - found)));
+    state_.swapped_tokens += sequence.swapped_tokens - sequence.computed;
+    sequence.computed = sequence.swapped_tokens;
+  }
+  drop_swapped(sequence);
+}
+
+void Engine::drop_swapped(Sequence& sequence) {
+  if (sequence.swapped) {
+    swapped_->drop(*sequence.swapped);
+    sequence.swapped.reset();
+  }
 }
 
 // False when the pages run out; those that were taken stay.
@@ -224,7 +254,7 @@ bool Engine::reserve(Sequence& sequence, std::int64_t tokens) {
 
 // False when it had to give way itself.
 bool Engine::reserve_or_preempt(Sequence& sequence) {
-  while (!reserve(sequence, sequence.generation.length())) {
+  while (!reserve(sequence, sequence.length())) {
     Sequence& last = *running_.back();
     preempt(last);
     if (&last == &sequence) {
@@ -234,189 +264,16 @@ bool Engine::reserve_or_preempt(Sequence& sequence) {
   return true;
 }
 
-void Engine::choose_prompts(std::vector<Sequence*>& chosen) {
-  std::int64_t left = options_.prefill_rows;
-  for (const auto& sequence : running_) {
-    if (left == 0) {
-      return;
-    }
-    if (sequence->uncomputed() <= 1 || sequence->generation.finished()) {
-      continue;
-    }
-    const bool scored = sequence->generation.request().prompt_log_probabilities.has_value();
-    sequence->rows = std::min({left, sequence->uncomputed(), scored ? kScoredRows : left});
-    left = prompts_alone() ? 0 : left - sequence->rows;
-    chosen.push_back(sequence.get());
-  }
-}
-
-void Engine::choose_decoding(std::vector<Sequence*>& chosen) {
-  std::vector<Sequence*> candidates;
-  for (const auto& each : running_) {
-    if (each->uncomputed() == 1 && !each->generation.finished()) {
-      candidates.push_back(each.get());
-    }
-  }
-  for (Sequence* sequence : candidates) {
-    const bool preempted = sequence->pages.empty();  // for one of those before it
-    if (!preempted && reserve_or_preempt(*sequence)) {
-      sequence->rows = 1;
-      chosen.push_back(sequence);
-    }
-  }
-}
-
-// Guesses take pages that are free, nobody's.
-void Engine::draft(std::span<Sequence* const> sequences) {
-  std::vector<DraftRequest> requests;
-  for (Sequence* sequence : sequences) {
-    const Generation& generation = sequence->generation;
-    const std::int64_t wanted = std::min(drafts_->most(), generation.room() - 1);
-    reserve(*sequence, generation.length() + wanted);
-    const std::int64_t room = ssize(sequence->pages) * kPageTokens - generation.length();
-    requests.push_back({sequence->id, generation.tokens(), std::min(wanted, room)});
-  }
-  std::vector<std::vector<std::int32_t>> drafts;
-  drafts_->draft(requests, drafts);
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    sequences[i]->drafts = std::move(drafts[i]);
-    state_.drafted_tokens += ssize(sequences[i]->drafts);
-  }
-}
-
-// Computes `rows` tokens of each sequence and its drafts, and takes what comes of it. The first
-// `decoding` decode. If they fail beside prompts, which may need too much memory, they go alone.
-void Engine::compute(std::span<Sequence* const> sequences, std::size_t decoding) {
-  if (sequences.empty()) {
-    return;
-  }
-  std::exception_ptr failure;
-  try {
-    forward(sequences, decoding);
-    failed_steps_ = 0;
-  } catch (...) {  // nobody knows what was computed
-    failure = std::current_exception();
-  }
-  for (Sequence* sequence : sequences) {
-    sequence->drafts.clear();
-  }
-  if (failure && decoding > 0 && decoding < sequences.size()) {
-    compute(sequences.first(decoding), decoding);
-    compute(sequences.subspan(decoding), 0);
-  } else if (failure) {
-    note_failure(failure);
-    for (Sequence* sequence : sequences) {
-      sequence->generation.fail(failure);
-    }
-  }
-}
-
-void Engine::note_failure(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
-    return;
-  } catch (const core::Error& known) {
-    if (known.kind() == ErrorKind::kOutOfMemory) {
-      return;
-    }
-  } catch (...) {
-  }
-  ++failed_steps_;
-  last_error_ = error;
-}
-
-void Engine::forward(std::span<Sequence* const> sequences, std::size_t decoding) {
-  if (drafts_ && decoding > 0) {
-    draft(sequences.first(decoding));
-  }
-  std::vector<Slice> slices;
-  bool whole_rows = false;
-  std::int64_t most = 1;
-  for (Sequence* sequence : sequences) {
-    const Generation& generation = sequence->generation;
-    const auto tokens = generation.tokens().subspan(static_cast<std::size_t>(sequence->computed),
-                                                    static_cast<std::size_t>(sequence->rows));
-    sequence->step.assign(tokens.begin(), tokens.end());
-    sequence->step.insert(sequence->step.end(), sequence->drafts.begin(), sequence->drafts.end());
-    const bool scored = generation.wants_prompt_row(sequence->computed + 1);
-    const bool ends = sequence->rows == sequence->uncomputed();
-    sequence->logits = scored ? sequence->rows : ends ? 1 + ssize(sequence->drafts) : 0;
-    slices.push_back({sequence->pages, sequence->computed, sequence->step, sequence->logits,
-                      std::clamp<std::int64_t>(generation.prompt_length() - sequence->computed, 0,
-                                               sequence->rows)});
-    whole_rows = whole_rows || scored || generation.needs_whole_rows();
-    const std::int64_t wanted = generation.wanted();
-    most = wanted == 0 || most == 0 ? 0 : std::max(most, wanted);
-  }
-  std::int64_t row = 0;
-  if (whole_rows) {
-    const LogitsView logits = runner_->forward(slices);
-    for (Sequence* sequence : sequences) {
-      take_results(*sequence, [&](std::int64_t i) { return logits.row(row + i); });
-      row += sequence->logits;
-    }
-    return;
-  }
-  runner_->forward_ranked(slices, most, ranked_);
-  const std::int64_t rows =
-      std::transform_reduce(slices.begin(), slices.end(), std::int64_t{0}, std::plus<>(),
-                            [](const Slice& slice) { return slice.logits; });
-  const std::int64_t each = rows == 0 ? 0 : ssize(ranked_) / rows;
-  for (Sequence* sequence : sequences) {
-    take_results(*sequence, [&](std::int64_t i) {
-      return RankedTokens(ranked_).subspan(static_cast<std::size_t>((row + i) * each),
-                                           static_cast<std::size_t>(each));
-    });
-    row += sequence->logits;
-  }
-}
-
-// What the step's rows of a sequence say: row(i) is its i-th row of logits.
-template <typename Row>
-void Engine::take_results(Sequence& sequence, Row row) {
-  Generation& generation = sequence.generation;
-  if (generation.finished()) {  // cancelled by another's callback
-    return;
-  }
-  try {
-    const std::int64_t position = sequence.computed;
-    const bool ends = sequence.rows == sequence.uncomputed();
-    if constexpr (std::is_same_v<decltype(row(0)), std::span<const float>>) {
-      for (std::int64_t i = 0; i < sequence.rows; ++i) {
-        if (generation.wants_prompt_row(position + i + 1)) {
-          generation.record_prompt(position + i + 1, row(i));
-        }
-      }
-    }
-    sequence.computed += sequence.rows;
-    const std::int64_t checked = ends ? 1 + ssize(sequence.drafts) : 0;
-    for (std::int64_t i = 0; i < checked && !generation.finished(); ++i) {
-      const std::int64_t before = ssize(generation.completion().tokens);
-      generation.accept(row(sequence.logits - checked + i));
-      state_.generated_tokens += ssize(generation.completion().tokens) - before;
-      const auto at = static_cast<std::size_t>(i);
-      if (i + 1 == checked || generation.tokens().back() != sequence.drafts[at] ||
-          generation.finished()) {
-        break;
-      }
-      ++sequence.computed;  // the draft was right, so its keys and values are
-      ++state_.accepted_drafts;
-    }
-    publish(sequence);
-  } catch (...) {
-    generation.fail(std::current_exception());
-  }
-}
-
+// What a step under way computes stays until it has ended.
 void Engine::sweep() {
   for (Sequences* list : {&waiting_, &running_}) {
     for (auto at = list->begin(); at != list->end();) {
-      if (!(*at)->generation.finished()) {
+      if (!(*at)->generation.finished() || (*at)->steps > 0) {
         ++at;
         continue;
       }
       release_pages(**at);
+      drop_swapped(**at);
       if (drafts_) {
         drafts_->forget((*at)->id);
       }

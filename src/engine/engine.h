@@ -15,11 +15,17 @@
 
 namespace nibble::engine {
 
+/// vLLM's default. Taken as it is needed.
+inline constexpr std::int64_t kSwapBytes = std::int64_t{4} << 30;
+
 struct EngineOptions {
-  std::int64_t context = 0;       // tokens of prompt and completion; 0: what the model was made for
-  std::int64_t max_batch = 16;    // sequences that are in the KV cache at a time
-  std::int64_t kv_bytes = 0;      // of the KV cache; 0: room for max_batch whole contexts, or what
-                                  // the device has free
+  std::int64_t context = 0;     // tokens of prompt and completion; 0: what the model was made for
+  std::int64_t max_batch = 16;  // sequences that are in the KV cache at a time
+  std::int64_t kv_bytes = 0;    // of the KV cache; 0: room for max_batch whole contexts, or what
+                                // the device has free
+  // Of the host's memory for what is computed of preempted sequences; where it has no room they are
+  // computed again. Nothing: kSwapBytes on one GPU, none elsewhere, where it is refused.
+  std::optional<std::int64_t> swap_bytes = std::nullopt;
   std::int64_t prefill_rows = 0;  // prompt tokens computed in one step, at most what the runner
                                   // likes; 0: just that
   bool prefix_cache = true;       // keep computed prefixes for later requests
@@ -40,6 +46,7 @@ struct EngineState {
   std::int64_t prefix_queries = 0;  // prompt tokens that were looked for in the prefix cache
   std::int64_t prefix_hits = 0;     // those that were found
   std::int64_t preemptions = 0;
+  std::int64_t swapped_tokens = 0;  // that were not computed again after a preemption
   std::int64_t steps = 0;
   std::int64_t drafted_tokens = 0;
   std::int64_t accepted_drafts = 0;
@@ -51,7 +58,13 @@ using RequestId = std::uint64_t;
 /// 2309.06180). Requests are admitted in order, as soon as the pages of the KV cache hold what they
 /// have so far. A step computes the next token of every running sequence and, beside them, chunks
 /// of prompts (Sarathi-Serve, arXiv 2403.02310). When the pages run out, the sequence that was
-/// admitted last gives its pages back and is computed again later.
+/// admitted last gives its pages back; what they hold is kept in the host's memory
+/// (EngineOptions::swap_bytes) or computed again later.
+///
+/// Where the runner can (Runner::ahead()) and every running request draws from a few of the most
+/// probable tokens, without more wishes, the device draws, and a step is begun before the results
+/// of the last one are taken: the device does not wait for the host. A sequence that turns out to
+/// have ended then was computed once more for nothing.
 ///
 /// Where the runner's rows are independent (runner.h), the tokens of a request depend on nothing
 /// else: not on what shares its batch, on prefixes that were cached, on preemption or on drafts.
@@ -106,28 +119,43 @@ class Engine {
 
  private:
   struct Sequence;
+  struct Part;
   using Sequences = std::list<std::unique_ptr<Sequence>>;
+  using Parts = std::vector<Part>;
 
   void check_prompt(std::span<const std::int32_t> prompt) const;
   void admit();
   bool start(Sequence& sequence);
   void find_prefix(Sequence& sequence);
   void preempt(Sequence& sequence);
+  void swap_out(Sequence& sequence);
+  void swap_in(Sequence& sequence);
+  void drop_swapped(Sequence& sequence);
   bool reserve(Sequence& sequence, std::int64_t tokens);
   bool reserve_or_preempt(Sequence& sequence);
   void release_pages(Sequence& sequence);
-  void publish(Sequence& sequence);
-  void compute_step();
+  void publish(Sequence& sequence, std::int64_t known);
   bool texts_are_alike() const;
   bool prompts_alone() const;
-  void choose_prompts(std::vector<Sequence*>& chosen);
-  void choose_decoding(std::vector<Sequence*>& chosen);
-  void draft(std::span<Sequence* const> sequences);
-  void compute(std::span<Sequence* const> sequences, std::size_t decoding);
-  void forward(std::span<Sequence* const> sequences, std::size_t decoding);
+  Parts choose();
+  void choose_prompts(Parts& chosen);
+  void choose_decoding(Parts& chosen);
+  void draft(std::span<Part> parts);
+  bool steps_ahead() const;
+  void step_ahead();
+  bool begin_ahead(Parts& parts);
+  void finish(Parts parts);
+  void finish_under_way();
+  void finish_unwanted();
+  void compute(std::span<Part> parts);
+  void forward(std::span<Part> parts);
+  static std::vector<Slice> slices_of(std::span<Part> parts);
+  static std::vector<ops::TokenDraw> draws_of(std::span<const Part> parts);
+  void give_up(std::span<Part> parts, const std::exception_ptr& failure);
   void note_failure(const std::exception_ptr& error);
+  void take_ranked(std::span<Part> parts);
   template <typename Row>
-  void take_results(Sequence& sequence, Row row);
+  void take_results(Part& part, Row row);
   void sweep();
 
   std::shared_ptr<const models::Model> model_;
@@ -135,9 +163,11 @@ class Engine {
   EngineOptions options_;
   std::unique_ptr<DraftSource> drafts_;
   PagePool pages_;
-  Sequences waiting_;         // the first is admitted next
-  Sequences running_;         // in the order of admission
-  bool decode_next_ = false;  // where prompts and decoding take turns
+  SwappedPages* swapped_ = nullptr;  // the runner's; null: there is no such memory
+  Sequences waiting_;                // the first is admitted next
+  Sequences running_;                // in the order of admission
+  bool decode_next_ = false;         // where prompts and decoding take turns
+  Parts under_way_;                  // of the step that was begun and not finished
   bool in_step_ = false;
   int failed_steps_ = 0;           // in a row
   std::exception_ptr last_error_;  // of the last of them

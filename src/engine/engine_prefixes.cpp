@@ -43,14 +43,14 @@ void Engine::find_prefix(Sequence& sequence) {
   }
 }
 
-void Engine::publish(Sequence& sequence) {
+// Of the first `known` tokens, whose keys and values have been computed.
+void Engine::publish(Sequence& sequence, std::int64_t known) {
   if (!options_.prefix_cache) {
     return;
   }
   const Generation& generation = sequence.generation;
-  const std::int64_t whole = texts_are_alike()
-                                 ? sequence.computed
-                                 : std::min(sequence.computed, generation.prompt_length());
+  const std::int64_t whole =
+      texts_are_alike() ? known : std::min(known, generation.prompt_length());
   for (; (sequence.published + 1) * kPageTokens <= whole; ++sequence.published) {
     const auto tokens =
         generation.tokens().subspan(static_cast<std::size_t>(sequence.published * kPageTokens),

@@ -26,6 +26,10 @@ class ForwardingRunner : public Runner {
                       std::vector<ops::RankedToken>& ranked) override {
     runner_->forward_ranked(slices, count, ranked);
   }
+  SwappedPages* make_swap_space(std::int64_t bytes) override {
+    return runner_->make_swap_space(bytes);
+  }
+  StepsAhead* ahead() override { return runner_->ahead(); }
   std::vector<float> hidden_sum(const Slice& slice) override { return runner_->hidden_sum(slice); }
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
     runner_->score_texts(texts, consume);

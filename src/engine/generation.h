@@ -38,6 +38,14 @@ class Generation {
   bool needs_whole_rows() const;
   /// How many of the ranked tokens accept() needs; 0: all.
   std::int64_t wanted() const { return sampler_.wanted(); }
+  /// Whether what accept() chooses from here on is draw_after() of a few ranked tokens, and nothing
+  /// else of a row is needed.
+  bool draws_alone() const {
+    return !needs_whole_rows() && !request_.prompt_log_probabilities && wanted() >= 1 &&
+           wanted() <= ops::kMostDrawn;
+  }
+  /// How accept() will choose when it has been called `before` times more.
+  ops::TokenDraw draw_after(std::int64_t before) const { return sampler_.draw_after(before); }
 
   /// Chooses the token that follows tokens() by a row of logits [vocabulary], or by its first
   /// ranked ones, and goes on with it or ends. Throws kFailed for NaN.

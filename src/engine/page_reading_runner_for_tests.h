@@ -1,19 +1,23 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
 #include "engine/runner.h"
+#include "engine/sampler.h"
 
 namespace nibble::engine::testing {
 
 /// A runner whose KV cache holds the tokens themselves and whose logits are a function of all
 /// tokens of a sequence as they are read back from its pages: a page that is lost, shared wrongly
 /// or written by another gives other tokens.
-class PageReadingRunner final : public Runner {
+class PageReadingRunner final : public Runner, private StepsAhead, private SwappedPages {
  public:
   explicit PageReadingRunner(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
 
@@ -25,6 +29,13 @@ class PageReadingRunner final : public Runner {
   bool independent = true;
   /// Whether tokens of prompts leave in their pages what others leave.
   bool alike = true;
+  /// Whether steps can be begun ahead; their results are those of the moment when they are begun.
+  bool steps_ahead = false;
+  /// Steps that were begun and not finished, and the most that there were at a time.
+  std::size_t under_way() const { return results_.size(); }
+  std::size_t most_under_way = 0;
+  /// Called before a step is finished; may throw.
+  std::function<void()> on_finish;
 
   void make_pages(std::int64_t count) override {
     memory_.assign(static_cast<std::size_t>(count * ops::kPageTokens), -1);
@@ -34,8 +45,35 @@ class PageReadingRunner final : public Runner {
   std::int64_t room_for_pages() const override { return 1000; }
   bool rows_are_independent() const override { return independent; }
   bool prompts_are_alike() const override { return alike; }
+  SwappedPages* make_swap_space(std::int64_t bytes) override {
+    swap_room_ = bytes / page_bytes();
+    return this;
+  }
+  std::int64_t swap_room() const { return swap_room_; }  // in pages
+  StepsAhead* ahead() override { return steps_ahead ? this : nullptr; }
 
   LogitsView forward(std::span<const Slice> slices) override {
+    if (!results_.empty()) {
+      throw std::logic_error("a step before those under way were finished");
+    }
+    return compute(slices);
+  }
+
+  std::vector<float> hidden_sum(const Slice& slice) override {
+    return std::vector<float>(4, static_cast<float>(slice.tokens.size()));
+  }
+  void score_texts(std::span<const ScoredText>, const ConsumeLogits&) override {
+    throw std::logic_error("not for scoring");
+  }
+  core::ThreadPool& pool() override { return pool_; }
+  DeviceLimits measure_limits() override { return {}; }
+  std::int64_t bytes_per_token() const override { return 0; }
+  std::int64_t peak_bytes() const override { return 0; }
+
+ private:
+  static constexpr std::int32_t kOfPrompt = 1 << 20;
+
+  LogitsView compute(std::span<const Slice> slices) {
     if (on_step) {
       on_step(slices);
     }
@@ -58,19 +96,87 @@ class PageReadingRunner final : public Runner {
     return {values_, rows_, vocabulary_};
   }
 
-  std::vector<float> hidden_sum(const Slice& slice) override {
-    return std::vector<float>(4, static_cast<float>(slice.tokens.size()));
+  void begin(std::span<const Slice> slices, std::span<const ops::TokenDraw> draws) override {
+    if (std::ssize(results_) >= StepsAhead::kMost) {
+      throw std::logic_error("too many steps under way");
+    }
+    std::vector<std::vector<std::int32_t>> tokens;
+    std::vector<Slice> known(slices.begin(), slices.end());
+    for (Slice& slice : known) {
+      tokens.emplace_back(slice.tokens.begin(), slice.tokens.end());
+      for (std::int32_t& token : tokens.back()) {
+        if (token < 0) {
+          token = std::max(0, results_.back().at(static_cast<std::size_t>(-1 - token)).id);
+        }
+      }
+      slice.tokens = tokens.back();
+    }
+    const LogitsView logits = compute(known);
+    if (!draws.empty() && std::ssize(draws) != logits.rows) {
+      throw std::logic_error("not a draw for each row");
+    }
+    std::vector<ops::RankedToken> chosen;
+    std::vector<ops::RankedToken> row;
+    for (std::int64_t i = 0; i < logits.rows; ++i) {
+      if (!rank_numbers(logits.row(i), draws.empty() ? 1 : ops::kMostDrawn, row)) {
+        row = {{-1, 0.0f}};
+      }
+      chosen.push_back(draws.empty() ? row.front()
+                                     : drawn(row, draws[static_cast<std::size_t>(i)]));
+    }
+    results_.push_back(std::move(chosen));
+    most_under_way = std::max(most_under_way, results_.size());
   }
-  void score_texts(std::span<const ScoredText>, const ConsumeLogits&) override {
-    throw std::logic_error("not for scoring");
-  }
-  core::ThreadPool& pool() override { return pool_; }
-  DeviceLimits measure_limits() override { return {}; }
-  std::int64_t bytes_per_token() const override { return 0; }
-  std::int64_t peak_bytes() const override { return 0; }
 
- private:
-  static constexpr std::int32_t kOfPrompt = 1 << 20;
+  static ops::RankedToken drawn(RankedTokens tokens, const ops::TokenDraw& draw) {
+    if (draw.temperature == 0.0f) {
+      return tokens.front();
+    }
+    tokens =
+        tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(draw.top_k)));
+    std::vector<double> weights;
+    std::vector<double> tempered;
+    for (const ops::RankedToken& token : tokens) {
+      weights.push_back(ops::weight_beside_first(token.logit, tokens.front().logit));
+      tempered.push_back(ops::tempered_weight(token.logit, tokens.front().logit, draw.temperature));
+    }
+    return tokens[static_cast<std::size_t>(
+        ops::draw_place(weights.data(), tempered.data(), static_cast<int>(tokens.size()), draw))];
+  }
+
+  std::optional<Id> swap_out(std::span<const ops::PageId> pages) override {
+    if (std::ssize(pages) > swap_room_) {
+      return std::nullopt;
+    }
+    swap_room_ -= std::ssize(pages);
+    std::vector<std::int32_t>& kept = swapped_[++last_swapped_];
+    for (const ops::PageId page : pages) {
+      kept.insert(kept.end(), memory_.begin() + page * ops::kPageTokens,
+                  memory_.begin() + (page + 1) * ops::kPageTokens);
+    }
+    return last_swapped_;
+  }
+
+  void swap_in(Id id, std::int64_t first, std::span<const ops::PageId> pages) override {
+    auto from = swapped_.at(id).begin() + first * ops::kPageTokens;
+    for (const ops::PageId page : pages) {
+      std::copy_n(from, ops::kPageTokens, memory_.begin() + page * ops::kPageTokens);
+      from += ops::kPageTokens;
+    }
+  }
+
+  void drop(Id id) override {
+    swap_room_ += std::ssize(swapped_.at(id)) / ops::kPageTokens;
+    swapped_.erase(id);
+  }
+
+  void finish(std::vector<ops::RankedToken>& ranked) override {
+    ranked = std::move(results_.front());
+    results_.pop_front();
+    if (on_finish) {
+      on_finish();
+    }
+  }
 
   std::int32_t& at(const Slice& slice, std::int64_t position) {
     const ops::PageId page = slice.pages[static_cast<std::size_t>(position / ops::kPageTokens)];
@@ -101,6 +207,10 @@ class PageReadingRunner final : public Runner {
   std::vector<std::int32_t> memory_;
   std::vector<float> values_;
   std::int64_t rows_ = 0;
+  std::deque<std::vector<ops::RankedToken>> results_;  // of steps that were not finished
+  std::map<Id, std::vector<std::int32_t>> swapped_;
+  Id last_swapped_ = 0;
+  std::int64_t swap_room_ = 0;
   core::ThreadPool pool_{1};
 };
 

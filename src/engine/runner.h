@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "ops/kv_pages.h"
 #include "ops/kv_types.h"
 #include "ops/ranked_token.h"
+#include "ops/token_draw.h"
 
 namespace nibble::ops::cuda {
 class Schedules;
@@ -65,6 +67,50 @@ struct DeviceLimits {
   std::int64_t cache_bytes = 0;         // of the last cache before the memory; 0: not known
 };
 
+/// Stands in a slice for a token that the host does not know yet: the one chosen for row `row` of
+/// the step that was begun last (StepsAhead).
+constexpr std::int32_t token_of_row(std::int64_t row) {
+  return -1 - static_cast<std::int32_t>(row);
+}
+
+/// Steps that are begun before the results of the last one are taken, so that the device does not
+/// wait for the host.
+class StepsAhead {
+ public:
+  virtual ~StepsAhead() = default;
+
+  /// How many steps may be begun and not finished.
+  static constexpr int kMost = 2;
+
+  /// Begins Runner::forward(), behind what was begun before, and chooses a token for each row: by
+  /// `draws` of the first kMostDrawn ones, or the first one where there are no draws. Tokens may be
+  /// token_of_row() of the last step, which was begun here; where that row has NaN, any token takes
+  /// its place. Throws as forward() does, and then has begun nothing.
+  virtual void begin(std::span<const Slice> slices, std::span<const ops::TokenDraw> draws) = 0;
+
+  /// Waits for the step that was begun first of those that were not finished: what was chosen for
+  /// each row; id -1 where it has NaN. Throws what went wrong in it, and then it is finished, too.
+  virtual void finish(std::vector<ops::RankedToken>& chosen) = 0;
+};
+
+/// Memory of the host for pages of the KV cache whose place others need (swapping, arXiv
+/// 2309.06180, section 4.5).
+class SwappedPages {
+ public:
+  virtual ~SwappedPages() = default;
+
+  /// What was swapped out together.
+  using Id = std::uint64_t;
+
+  /// Keeps what the pages will hold when all steps have ended that were begun; from then on they
+  /// may serve others. Nothing where there is no room.
+  virtual std::optional<Id> swap_out(std::span<const ops::PageId> pages) = 0;
+  /// Pages get what was kept, from the page `first` of those that were swapped out on.
+  virtual void swap_in(Id id, std::int64_t first, std::span<const ops::PageId> pages) = 0;
+  /// Ends the keeping.
+  virtual void drop(Id id) = 0;
+};
+
 /// A model made ready on one device. The forward pass is models/forward.h over that device's
 /// operators; this interface hides which. One caller at a time.
 class Runner {
@@ -98,6 +144,13 @@ class Runner {
   /// -infinity has ids of -1.
   virtual void forward_ranked(std::span<const Slice> slices, std::int64_t count,
                               std::vector<ops::RankedToken>& ranked);
+
+  /// A new place for pages, of at most `bytes`, until make_pages(); null where the device's memory
+  /// is the host's, or ranks share the model.
+  virtual SwappedPages* make_swap_space(std::int64_t /*bytes*/) { return nullptr; }
+
+  /// Null where steps can't be begun ahead.
+  virtual StepsAhead* ahead() { return nullptr; }
 
   /// The sum over a slice's tokens of what the output layer would see: final hidden states [hidden]
   /// after the last norm. `slice.logits` means nothing.

@@ -131,34 +131,37 @@ std::int32_t Sampler::sample(RankedTokens ranked) {
   if (options_.top_k > 0 && std::cmp_greater(ranked.size(), options_.top_k)) {
     ranked = ranked.first(static_cast<std::size_t>(options_.top_k));
   }
-  probabilities_.clear();
-  double total = 0;
+  weights_.clear();
+  tempered_.clear();
   for (const ops::RankedToken& token : ranked) {
-    probabilities_.push_back(std::exp(token.logit - ranked.front().logit));
-    total += probabilities_.back();
+    const float first = ranked.front().logit;
+    weights_.push_back(ops::weight_beside_first(token.logit, first));
+    tempered_.push_back(ops::tempered_weight(token.logit, first, options_.temperature));
   }
-  double reached = 0;
-  std::size_t end = 0;
-  while (end < probabilities_.size() && probabilities_[end] >= options_.min_p &&
-         (end == 0 || reached < options_.top_p * total)) {
-    reached += probabilities_[end];
-    ++end;
-  }
-  probabilities_.resize(end);
+  const int place = ops::draw_place(weights_.data(), tempered_.data(),
+                                    static_cast<int>(ranked.size()), draw(random_.uniform()));
+  return ranked[static_cast<std::size_t>(place)].id;
+}
 
-  double sum = 0;
-  for (float& probability : probabilities_) {
-    probability = std::pow(probability, 1.0f / options_.temperature);
-    sum += probability;
+ops::TokenDraw Sampler::draw_after(std::int64_t before) const {
+  if (options_.temperature == 0.0f) {
+    return draw(0);
   }
-  double drawn = random_.uniform() * sum;
-  for (std::size_t i = 0; i < end; ++i) {
-    drawn -= probabilities_[i];
-    if (drawn < 0) {
-      return ranked[i].id;
-    }
+  core::Random random = random_;
+  double uniform = random.uniform();
+  for (; before > 0; --before) {
+    uniform = random.uniform();
   }
-  return ranked[end == 0 ? 0 : end - 1].id;
+  return draw(uniform);
+}
+
+ops::TokenDraw Sampler::draw(double uniform) const {
+  return {.uniform = uniform,
+          .temperature = options_.temperature,
+          .top_p = options_.top_p,
+          .min_p = options_.min_p,
+          .top_k = static_cast<std::int32_t>(
+              std::min<std::int64_t>(options_.top_k, std::numeric_limits<std::int32_t>::max()))};
 }
 
 }  // namespace nibble::engine

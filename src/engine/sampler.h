@@ -7,6 +7,7 @@
 
 #include "core/random.h"
 #include "ops/ranked_token.h"
+#include "ops/token_draw.h"
 
 namespace nibble::engine {
 
@@ -57,10 +58,16 @@ class Sampler {
   /// From as many of a row as it wants, or more; at least one.
   std::int32_t sample(RankedTokens ranked);
 
+  /// What sample() will do when it has been called `before` times more.
+  ops::TokenDraw draw_after(std::int64_t before) const;
+
  private:
+  ops::TokenDraw draw(double uniform) const;
+
   SamplingOptions options_;
   core::Random random_;
-  std::vector<float> probabilities_;
+  std::vector<double> weights_;
+  std::vector<double> tempered_;
 };
 
 }  // namespace nibble::engine

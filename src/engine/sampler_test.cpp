@@ -117,6 +117,38 @@ TEST(Sampler, DrawsTheSameFromMoreThanItWants) {
   }
 }
 
+TEST(Sampler, SaysHowItWillDraw) {
+  Sampler sampler({.temperature = 0.9f, .top_k = 7, .top_p = 0.8f, .min_p = 0.02f, .seed = 4});
+  Sampler same = sampler;
+  for (int before = 0; before < 3; ++before) {
+    const ops::TokenDraw draw = sampler.draw_after(before);
+    EXPECT_EQ(draw.top_k, 7);
+    EXPECT_EQ(draw.top_p, 0.8f);
+    core::Random random(4);
+    double uniform = random.uniform();
+    for (int i = 0; i < before; ++i) {
+      uniform = random.uniform();
+    }
+    EXPECT_EQ(draw.uniform, uniform);
+  }
+  const std::vector<ops::RankedToken> tokens = {{3, 1.0f}, {5, 0.9f}, {8, 0.8f}, {9, 0.8f}};
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(sampler.draw_after(0).uniform, same.draw_after(0).uniform);
+    EXPECT_EQ(sampler.sample(tokens), same.sample(tokens));
+  }
+}
+
+TEST(Sampler, WeighsTokensToTheLastBits) {
+  core::Random random(6);
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = -random.uniform() * (i % 2 == 0 ? 1.0 : 690.0);
+    EXPECT_NEAR(ops::exp_of_negative(x) / std::exp(x), 1.0, 4e-16) << x;
+  }
+  EXPECT_EQ(ops::exp_of_negative(0.0), 1.0);
+  EXPECT_EQ(ops::exp_of_negative(-701.0), 0.0);
+  EXPECT_EQ(ops::exp_of_negative(-std::numeric_limits<double>::infinity()), 0.0);
+}
+
 TEST(Sampler, NeverDrawsWhatIsForbidden) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits = {kNever, 1.0f, kNever, 0.5f};

@@ -1,172 +1,16 @@
 #include <algorithm>
-#include <filesystem>
-#include <map>
-#include <set>
 
 #include <gtest/gtest.h>
 
-#include "core/random.h"
-#include "engine/engine.h"
 #include "engine/model_drafts.h"
 #include "engine/ngram_drafts.h"
-#include "engine/page_reading_runner_for_tests.h"
+#include "engine/schedule_for_tests.h"
 
 // What the engine does with its pages and its queue, over a runner that notices every wrong page.
 namespace nibble::engine {
 namespace {
 
-using testing::PageReadingRunner;
-
-constexpr std::int64_t kVocabulary = 40;
-
-// The demo model's tokenizer with a small vocabulary and a short context.
-std::shared_ptr<const models::Model> small_model() {
-  static const std::shared_ptr<const models::Model> model = [] {
-    auto made = std::make_shared<models::Model>(
-        *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo"));
-    made->network.config.vocabulary = kVocabulary;
-    made->network.config.max_positions = 160;
-    made->end_tokens = {7};
-    return made;
-  }();
-  return model;
-}
-
-struct Setup {
-  std::int64_t pages = 1000;
-  std::int64_t max_batch = 8;
-  std::int64_t prefill_rows = 512;
-  bool prefix_cache = true;
-  bool deterministic = false;
-  bool prompts_alike = true;
-  std::unique_ptr<DraftSource> drafts = nullptr;
-};
-
-struct Tested {
-  PageReadingRunner* runner;
-  std::unique_ptr<Engine> engine;
-};
-
-Tested make_engine(Setup setup) {
-  auto runner = std::make_unique<PageReadingRunner>(kVocabulary);
-  PageReadingRunner* const seen = runner.get();
-  runner->alike = setup.prompts_alike;
-  EngineOptions options;
-  options.max_batch = setup.max_batch;
-  options.prefill_rows = setup.prefill_rows;
-  options.prefix_cache = setup.prefix_cache;
-  options.deterministic = setup.deterministic;
-  options.kv_bytes = setup.pages * runner->page_bytes();
-  return {seen, std::make_unique<Engine>(small_model(), std::move(runner), options,
-                                         std::move(setup.drafts))};
-}
-
-Request random_request(core::Random& random) {
-  Request request;
-  const std::int64_t length = 1 + random.below(70);
-  const auto kind = static_cast<std::int32_t>(random.below(3));  // of a few shared beginnings
-  for (std::int64_t i = 0; i < length; ++i) {
-    request.prompt.push_back(static_cast<std::int32_t>(i < 40 ? (kind + i * 3) % kVocabulary
-                                                              : random.below(kVocabulary)));
-  }
-  request.max_tokens = 1 + random.below(80);
-  request.sampling.temperature = random.below(2) == 0 ? 0.0f : 1.2f;
-  request.sampling.seed = random.bits();
-  request.ignore_end_tokens = random.below(2) == 0;
-  if (random.below(3) == 0) {
-    request.sampling.repetition_penalty = 1.3f;
-    request.sampling.frequency_penalty = 0.2f;
-  }
-  if (random.below(4) == 0) {
-    request.log_probabilities = random.below(4);
-  }
-  if (random.below(5) == 0) {
-    request.prompt_log_probabilities = random.below(3);
-  }
-  return request;
-}
-
-Completion run_alone(Request request, bool prompts_alike = true) {
-  Completion result;
-  request.on_finish = [&](const Completion& completion) { result = completion; };
-  const Tested tested = make_engine({.pages = 1000,
-                                     .max_batch = 1,
-                                     .prefix_cache = false,
-                                     .prompts_alike = prompts_alike,
-                                     .drafts = nullptr});
-  tested.engine->submit(std::move(request));
-  tested.engine->run_all();
-  return result;
-}
-
-void expect_same(const std::vector<TokenRecord>& a, const std::vector<TokenRecord>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].chosen.token, b[i].chosen.token);
-    EXPECT_EQ(a[i].chosen.log_probability, b[i].chosen.log_probability);
-    EXPECT_EQ(a[i].most_probable.size(), b[i].most_probable.size());
-  }
-}
-
-// Random requests come, are cancelled and end in engines with too few pages: what ends by itself
-// is what it is alone, and nothing is left behind.
-void random_load(std::uint64_t seed, Setup setup) {
-  core::Random random(seed);
-  const std::int64_t pages = setup.pages;
-  const bool prompts_alike = setup.prompts_alike;
-  const Tested tested = make_engine(std::move(setup));
-  Engine& engine = *tested.engine;
-  std::map<RequestId, Request> requests;
-  std::map<RequestId, Completion> finished;
-  std::set<RequestId> cancelled;
-  std::int64_t pieces = 0;
-  for (int i = 0; i < 400; ++i) {
-    if (i < 300 && random.below(3) == 0) {
-      Request request = random_request(random);
-      auto id = std::make_shared<RequestId>();
-      request.on_piece = [&pieces](const Piece&) { ++pieces; };
-      request.on_finish = [&finished, id](const Completion& completion) {
-        ASSERT_FALSE(finished.contains(*id)) << "it ended twice";
-        finished[*id] = completion;
-      };
-      *id = engine.submit(request);
-      requests.emplace(*id, request);
-    }
-    if (random.below(12) == 0 && !requests.empty()) {
-      auto at = requests.begin();
-      std::advance(at, random.below(std::ssize(requests)));
-      cancelled.insert(at->first);
-      engine.cancel(at->first);
-    }
-    engine.step();
-    const EngineState state = engine.state();
-    ASSERT_LE(state.pages_in_use, pages);
-    ASSERT_LE(state.running, 8);
-  }
-  engine.run_all();
-  const EngineState state = engine.state();
-  EXPECT_EQ(state.pages_in_use, 0);
-  EXPECT_EQ(state.running + state.waiting, 0);
-  ASSERT_EQ(finished.size(), requests.size());
-  std::int64_t compared = 0;
-  for (const auto& [id, completion] : finished) {
-    const Completion alone = run_alone(requests.at(id), prompts_alike);
-    if (completion.reason == FinishReason::kCancelled) {
-      EXPECT_TRUE(cancelled.contains(id));
-      ASSERT_LE(completion.tokens.size(), alone.tokens.size());
-      EXPECT_TRUE(
-          std::equal(completion.tokens.begin(), completion.tokens.end(), alone.tokens.begin()));
-      continue;
-    }
-    ++compared;
-    ASSERT_EQ(completion.tokens, alone.tokens) << "request " << id;
-    EXPECT_EQ(completion.text, alone.text);
-    EXPECT_EQ(completion.reason, alone.reason);
-    expect_same(completion.records, alone.records);
-    expect_same(completion.prompt_records, alone.prompt_records);
-  }
-  EXPECT_GT(compared, 40);
-}
+using namespace testing;
 
 TEST(Schedule, PlentyOfPages) {
   random_load(1, {.pages = 500, .drafts = nullptr});
@@ -203,17 +47,6 @@ TEST(Schedule, PromptsOfTheirOwnBitsChangeNothing) {
     random_load(seed,
                 {.pages = 16, .prompts_alike = false, .drafts = std::make_unique<NgramDrafts>(5)});
   }
-}
-
-Request plain(std::int64_t prompt, std::int64_t max_tokens) {
-  Request request;
-  for (std::int64_t i = 0; i < prompt; ++i) {
-    request.prompt.push_back(static_cast<std::int32_t>(i * 5 % kVocabulary));
-  }
-  request.max_tokens = max_tokens;
-  request.sampling.temperature = 0;
-  request.ignore_end_tokens = true;
-  return request;
 }
 
 TEST(Schedule, APreemptedSequenceIsComputedAgain) {

@@ -22,7 +22,13 @@ class StepTokens {
   /// Rows of the step whose logits are wanted, slice after slice.
   std::span<const std::int32_t> logit_rows() const { return logit_rows_; }
 
-  void clear() {
+  /// Whether some are token_of_row().
+  bool any_unknown() const { return any_unknown_; }
+
+  /// Begins another step. Its tokens may be token_of_row() of so many rows.
+  void clear(std::int64_t rows_before = 0) {
+    rows_before_ = rows_before;
+    any_unknown_ = false;
     tokens_.clear();
     positions_.clear();
     logit_rows_.clear();
@@ -47,8 +53,10 @@ class StepTokens {
   /// `tokens` continue a sequence at `position`. Throws kFailed for an id outside the vocabulary.
   void append(std::span<const std::int32_t> tokens, std::int64_t position) {
     for (const std::int32_t token : tokens) {
-      core::require(token >= 0 && token < vocabulary_, core::ErrorKind::kFailed,
-                    "token id {} lies outside the vocabulary of {}", token, vocabulary_);
+      core::require(token >= token_of_row(rows_before_ - 1) && token < vocabulary_,
+                    core::ErrorKind::kFailed, "token id {} lies outside the vocabulary of {}",
+                    token, vocabulary_);
+      any_unknown_ = any_unknown_ || token < 0;
       tokens_.push_back(token);
       positions_.push_back(static_cast<std::int32_t>(position++));
     }
@@ -56,6 +64,8 @@ class StepTokens {
 
  private:
   std::int64_t vocabulary_;
+  std::int64_t rows_before_ = 0;
+  bool any_unknown_ = false;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> positions_;
   std::vector<std::int32_t> logit_rows_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/fixed_sequences.h"
@@ -44,19 +45,47 @@ double prefill_seconds(Runner& runner, std::span<const std::int32_t> tokens) {
   return seconds_since(start);
 }
 
+// A step of each sequence; tokens [batch].
+std::vector<Slice> decode_step(FixedSequences& sequences, std::span<const std::int32_t> tokens) {
+  std::vector<Slice> slices;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    slices.push_back(sequences.next(static_cast<std::int64_t>(i), tokens.subspan(i, 1)));
+  }
+  return slices;
+}
+
+// As the engine does: each step is begun before the results of the last one are taken, and takes
+// its tokens from it.
+void decode_ahead(engine::StepsAhead& ahead, FixedSequences& sequences, std::int64_t steps,
+                  std::vector<std::int32_t> tokens) {
+  std::vector<ops::RankedToken> ranked;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    ahead.begin(decode_step(sequences, tokens), {});
+    for (std::size_t i = 0; step == 0 && i < tokens.size(); ++i) {
+      tokens[i] = engine::token_of_row(static_cast<std::int64_t>(i));
+    }
+    if (step > 0) {
+      ahead.finish(ranked);
+    }
+  }
+  ahead.finish(ranked);
+}
+
 double decode_seconds(Runner& runner, std::int64_t batch, std::int64_t steps, std::int64_t depth,
                       std::span<const std::int32_t> tokens) {
   FixedSequences sequences(runner, batch, depth + steps + 1);
   for (std::int64_t i = 0; i < batch; ++i) {
     prefill(runner, sequences, i, tokens.first(static_cast<std::size_t>(depth + 1)));
   }
+  std::vector<std::int32_t> given(static_cast<std::size_t>(batch), tokens.front());
   const auto start = Clock::now();
-  for (std::int64_t step = 0; step < steps; ++step) {
-    std::vector<Slice> slices;
-    for (std::int64_t i = 0; i < batch; ++i) {
-      slices.push_back(sequences.next(i, tokens.subspan(static_cast<std::size_t>(step), 1)));
+  if (engine::StepsAhead* const ahead = runner.ahead()) {
+    decode_ahead(*ahead, sequences, steps, std::move(given));
+  } else {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      std::fill(given.begin(), given.end(), tokens[static_cast<std::size_t>(step)]);
+      compute(runner, decode_step(sequences, given));
     }
-    compute(runner, slices);
   }
   return seconds_since(start);
 }

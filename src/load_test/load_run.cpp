@@ -120,7 +120,7 @@ class LoadRun {
     const Json body = {{"model", options_.model},
                        {"prompt", prompt(planned.prompt_tokens)},
                        {"max_tokens", planned.output_tokens},
-                       {"temperature", 0},
+                       {"temperature", options_.temperature},
                        {"ignore_eos", true},
                        {"stream", true},
                        {"stream_options", {{"include_usage", true}}}};

@@ -16,6 +16,7 @@ struct LoadOptions {
   std::string model;             // empty: the first one that the server names
   std::int64_t concurrency = 0;  // requests at a time; 0 with a rate: no bound
   double cancel_share = 0;       // of the requests, given up at a random time
+  double temperature = 0;        // of the requests
   Workload workload;
 };
 

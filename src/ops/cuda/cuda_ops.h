@@ -18,6 +18,7 @@
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/attention/packed/text_tiles.h"
+#include "ops/cuda/attention/swap_pages.h"
 #include "ops/cuda/device_input.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
@@ -32,6 +33,7 @@
 #include "ops/layers.h"
 #include "ops/ops.h"
 #include "ops/ranked_token.h"
+#include "ops/token_draw.h"
 
 namespace nibble::ops::cuda {
 
@@ -49,6 +51,13 @@ struct Precision {
   bool exact = false;  // activations of dense layers stay in float32 (LinearProblem::exact)
   MatrixType matrices = MatrixType::kFloat32;  // that embed() makes
   bool float_texts = false;  // float32 matrices see float32 inside texts, else float16
+};
+
+/// The first tokens of rows by their logits, on the device: `tokens` [rows, count] of RankedToken.
+struct RankedRows {
+  PooledBuffer tokens;
+  std::int64_t rows = 0;
+  std::int64_t count = 0;
 };
 
 /// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it, but
@@ -113,6 +122,8 @@ class CudaOps {
   /// Copies pages of this pool in the order of the stream (attention/copy_pages.h). Throws kFailed
   /// where there is no such page, or no pool.
   void copy_pages(std::span<const PageCopy> copies);
+  /// The same out to the host's memory, or in from there (attention/swap_pages.h).
+  void swap_pages(std::span<const SwappedPage> pages, SwapDirection direction);
 
   /// Where the pages of memories lie, of float16 or float32; remember() and attend() need it. May
   /// be null.
@@ -192,9 +203,14 @@ class CudaOps {
   /// Rows [begins[i], ends[i]) of x as one (elementwise/text_pooling.h). Both are of the step.
   Matrix pool(const Matrix& x, TextPooling pooling, std::span<const std::int32_t> begins,
               std::span<const std::int32_t> ends);
-  /// The `count` first of each row by their logits (sampling/ranking.h), to pinned host memory or
-  /// the device's: `ranked` [rows, count].
-  void rank(const Matrix& logits, std::int64_t count, RankedToken* ranked);
+  /// The `count` first of each row by their logits (sampling/ranking.h).
+  RankedRows rank(const Matrix& logits, std::int64_t count);
+  /// One token of each row by its draw (sampling/draw_tokens.h); `draws` [rows] may be pinned
+  /// memory of the host. Throws kFailed for rows of more than kMostDrawn tokens.
+  RankedRows draw(const RankedRows& ranked, const TokenDraw* draws);
+  /// Tokens of the step, as begin_step() gave them, become what they stand for: -1 - r the first of
+  /// row r (sampling/take_tokens.h). Before all else that a step does.
+  void take_tokens(std::span<const std::int32_t> tokens, const RankedRows& ranked);
   Matrix matrix(std::int64_t rows, std::int64_t columns, MatrixType type = MatrixType::kFloat32) {
     return {pool_, rows, columns, type};
   }

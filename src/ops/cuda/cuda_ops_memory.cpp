@@ -16,6 +16,11 @@ void CudaOps::copy_pages(std::span<const PageCopy> copies) {
   cuda::copy_pages(*kv_, copies, stream());
 }
 
+void CudaOps::swap_pages(std::span<const SwappedPage> pages, SwapDirection direction) {
+  core::require(kv_ != nullptr, ErrorKind::kFailed, "the KV cache was not made");
+  cuda::swap_pages(*kv_, pages, direction, stream());
+}
+
 void CudaOps::plan_memories(const Batch<KvSequence>& batch) {
   std::vector<MemoryRows> memories;
   for (const auto& slice : batch.slices) {

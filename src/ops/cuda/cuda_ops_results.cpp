@@ -1,6 +1,9 @@
+#include "core/error.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/sampling/draw_tokens.h"
 #include "ops/cuda/sampling/ranking.h"
+#include "ops/cuda/sampling/take_tokens.h"
 #include "ops/routing.h"
 
 /// The operators whose results the host reads.
@@ -20,10 +23,27 @@ std::vector<ExpertRows> CudaOps::route(const Matrix& logits, const RoutingSpec& 
   return routes;
 }
 
-void CudaOps::rank(const Matrix& logits, std::int64_t count, RankedToken* ranked) {
+RankedRows CudaOps::rank(const Matrix& logits, std::int64_t count) {
+  RankedRows ranked{
+      {pool_, logits.rows() * count * std::int64_t{sizeof(RankedToken)}}, logits.rows(), count};
   const PooledBuffer scratch(pool_, ranking_bytes(logits.rows(), logits.columns(), count));
-  cuda::rank(logits.data(), logits.rows(), logits.columns(), count, ranked, scratch.as<void>(),
-             stream());
+  cuda::rank(logits.data(), logits.rows(), logits.columns(), count, ranked.tokens.as<RankedToken>(),
+             scratch.as<void>(), stream());
+  return ranked;
+}
+
+RankedRows CudaOps::draw(const RankedRows& ranked, const TokenDraw* draws) {
+  core::require(ranked.count >= 1 && ranked.count <= kMostDrawn, core::ErrorKind::kFailed,
+                "a draw from {} tokens, of at most {}", ranked.count, kMostDrawn);
+  RankedRows drawn{{pool_, ranked.rows * std::int64_t{sizeof(RankedToken)}}, ranked.rows, 1};
+  draw_tokens(ranked.tokens.as<const RankedToken>(), ranked.rows, ranked.count, draws,
+              drawn.tokens.as<RankedToken>(), stream());
+  return drawn;
+}
+
+void CudaOps::take_tokens(std::span<const std::int32_t> tokens, const RankedRows& ranked) {
+  cuda::take_tokens(step_.on_device(tokens), std::ssize(tokens),
+                    ranked.tokens.as<const RankedToken>(), ranked.rows, ranked.count, stream());
 }
 
 }  // namespace nibble::ops::cuda

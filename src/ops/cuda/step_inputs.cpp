@@ -30,7 +30,7 @@ void StepInputs::add_to(StepUpload& upload) const {
   upload.add(host_.data(), device_.data(), used_ * kBytes);
 }
 
-const std::int32_t* StepInputs::on_device(std::span<const std::int32_t> values) const {
+std::int32_t* StepInputs::on_device(std::span<const std::int32_t> values) const {
   const std::int32_t* const begin = host_.as<std::int32_t>();
   core::require(values.data() >= begin && values.data() + values.size() <= begin + used_,
                 core::ErrorKind::kFailed, "{} numbers were not put into the step", values.size());

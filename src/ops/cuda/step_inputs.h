@@ -22,7 +22,7 @@ class StepInputs {
   void add_to(StepUpload& upload) const;
 
   /// Where numbers that put() returned stand on the device. Throws kFailed for others.
-  const std::int32_t* on_device(std::span<const std::int32_t> values) const;
+  std::int32_t* on_device(std::span<const std::int32_t> values) const;
 
  private:
   std::int64_t capacity_;

@@ -1,0 +1,108 @@
+#include "ops/cuda/attention/swap_pages.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "device/cuda/check.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/stream.h"
+#include "ops/cuda/attention/swap_space.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using CudaSwapPages = device::GpuTest;
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes bytes_of(const KvPool& pool) {
+  Bytes bytes(static_cast<std::size_t>(pool.bytes()));
+  device::cuda::check(cudaMemcpy(bytes.data(), pool.layer(0), bytes.size(), cudaMemcpyDeviceToHost),
+                      "cudaMemcpy");
+  return bytes;
+}
+
+std::vector<SwappedPage> swapped(std::span<const PageId> pages,
+                                 std::span<std::byte* const> places) {
+  std::vector<SwappedPage> all;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    all.push_back({pages[i], places[i]});
+  }
+  return all;
+}
+
+// More pages than one launch takes, in every layer, go out and come back in another place; nothing
+// else changes.
+TEST_F(CudaSwapPages, ComeBackInEveryLayer) {
+  constexpr std::int64_t kLayers = 3;
+  constexpr std::int64_t kPages = 700;
+  for (const KvLayout& layout :
+       {KvLayout{KvType::kF16, 2, 64}, {KvType::kF32, 3, 18}, {KvType::kInt4, 2, 128}}) {
+    const KvPool pool(layout, kLayers, kPages);
+    Bytes expected(static_cast<std::size_t>(pool.bytes()));
+    core::Random random(1);
+    for (std::uint8_t& byte : expected) {
+      byte = static_cast<std::uint8_t>(random.below(256));
+    }
+    device::cuda::check(
+        cudaMemcpy(pool.layer(0), expected.data(), expected.size(), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+    std::vector<PageId> from;
+    std::vector<PageId> to;
+    for (PageId i = 0; i < 300; ++i) {
+      from.push_back((i * 7) % 350);
+      to.push_back(699 - i);
+    }
+    for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+      const auto page = [&](PageId id) {
+        return expected.begin() + (layer * kPages + id) * layout.page_bytes();
+      };
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        std::copy_n(page(from[i]), layout.page_bytes(), page(to[i]));
+      }
+    }
+    SwapSpace space(kLayers * layout.page_bytes(), std::int64_t{1} << 30);
+    const std::vector<std::byte*> places = space.take(std::ssize(from));
+    ASSERT_EQ(places.size(), from.size());
+    const device::cuda::Stream stream;
+    swap_pages(pool, swapped(from, places), SwapDirection::kOut, stream.get());
+    swap_pages(pool, swapped(to, places), SwapDirection::kIn, stream.get());
+    stream.synchronize();
+    EXPECT_EQ(bytes_of(pool), expected);
+  }
+}
+
+TEST_F(CudaSwapPages, RefuseWhatIsNotThere) {
+  const KvPool pool({KvType::kF16, 1, 64}, 1, 4);
+  const device::cuda::Stream stream;
+  device::cuda::PinnedBuffer place(pool.layout().page_bytes());
+  for (const PageId page : {-1, 4}) {
+    const SwappedPage swapped{page, place.data()};
+    EXPECT_THROW(swap_pages(pool, {&swapped, 1}, SwapDirection::kOut, stream.get()), core::Error);
+  }
+}
+
+TEST_F(CudaSwapPages, SpaceHasSoManyPlacesAndGivesEachOnce) {
+  SwapSpace space(std::int64_t{3} << 20, std::int64_t{100} << 20);  // 33 of 3 MiB
+  EXPECT_EQ(space.free(), 33);
+  EXPECT_TRUE(space.take(34).empty());
+  std::vector<std::byte*> places = space.take(20);
+  const std::vector<std::byte*> others = space.take(13);
+  EXPECT_EQ(space.free(), 0);
+  EXPECT_TRUE(space.take(1).empty());
+  places.insert(places.end(), others.begin(), others.end());
+  std::sort(places.begin(), places.end());
+  ASSERT_EQ(places.size(), 33u);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::fill_n(places[i], std::int64_t{3} << 20, std::byte{1});
+    if (i > 0) {
+      EXPECT_GE(places[i] - places[i - 1], std::int64_t{3} << 20);
+    }
+  }
+  space.give_back(others);
+  EXPECT_EQ(space.free(), 13);
+  EXPECT_EQ(space.take(13).size(), 13u);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda
