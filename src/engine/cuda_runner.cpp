@@ -220,16 +220,17 @@ class CudaRunner final : public Runner, private StepsAhead {
  private:
   void begin(std::span<const Slice> slices, std::span<const ops::TokenDraw> draws) override {
     core::require(begun_ - finished_ < kMost, ErrorKind::kFailed, "{} steps are under way", kMost);
-    const StepResults& results =
-        compute(slices, draws.empty() ? 1 : ranks_of_step(ops::kMostDrawn));
-    core::require(draws.empty() || std::ssize(draws) == results.ranked.rows, ErrorKind::kFailed,
-                  "{} draws for {} rows", draws.size(), results.ranked.rows);
+    std::int64_t most = 1;
+    for (const ops::TokenDraw& draw : draws) {
+      most = std::max<std::int64_t>(most, draw.top_k);
+    }
+    const StepResults& results = compute(slices, ranks_of_step(most));
     const auto place = static_cast<std::size_t>(begun_ % kMost);
     last_begun_ = &results.ranked;
     if (!draws.empty()) {
       auto* const there = draws_[place].room_for<ops::TokenDraw>(std::ssize(draws));
       std::copy(draws.begin(), draws.end(), there);
-      drawn_ = ops_.draw(results.ranked, there);
+      drawn_ = ops_.draw(results.logits, results.ranked, {there, draws.size()});
       last_begun_ = &drawn_;
     }
     arriving_[place].fetch(*last_begun_, ops_.stream());

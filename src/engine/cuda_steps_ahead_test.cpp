@@ -117,7 +117,7 @@ std::vector<std::vector<std::int32_t>> texts_of(Engine& engine, int count, bool 
     Request request = greedy_request(10 + 5 * i, 30 + 3 * i);
     if (drawn && i != 1) {
       request.sampling = {.temperature = 0.7f + 0.1f * static_cast<float>(i),
-                          .top_k = 64 - 10 * i,
+                          .top_k = i % 2 == 0 ? 0 : 64 - 10 * i,
                           .top_p = 0.9f,
                           .min_p = 0.01f,
                           .seed = static_cast<std::uint64_t>(i)};

@@ -144,7 +144,7 @@ std::vector<ops::TokenDraw> Engine::draws_of(std::span<const Part> parts) {
     const Sequence& sequence = *part.sequence;
     if (part.logits > 0) {
       draws.push_back(sequence.generation.draw_after(sequence.unseen));
-      any = any || sequence.generation.wanted() > 1;
+      any = any || sequence.generation.wanted() != 1;
     }
   }
   if (!any) {
@@ -292,8 +292,7 @@ void Engine::forward(std::span<Part> parts) {
     const Generation& generation = part.sequence->generation;
     whole_rows = whole_rows || generation.wants_prompt_row(part.position + 1) ||
                  generation.needs_whole_rows();
-    const std::int64_t wanted = generation.wanted();
-    most = wanted == 0 || most == 0 ? 0 : std::max(most, wanted);
+    most = std::max(most, generation.wanted());
   }
   LogitsView logits;
   if (whole_rows) {

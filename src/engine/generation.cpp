@@ -61,6 +61,11 @@ bool Generation::is_end(std::int32_t token) const {
 }
 
 bool Generation::needs_whole_rows() const {
+  return changes_rows() || wanted() == 0;
+}
+
+// Or reads more of them than who comes first.
+bool Generation::changes_rows() const {
   return constraint_ || penalties_.any() || request_.log_probabilities || !may_end();
 }
 
@@ -90,20 +95,27 @@ void Generation::forbid(std::span<float> logits) {
 }
 
 void Generation::accept(std::span<const float> logits) {
-  if (!needs_whole_rows()) {
-    rank(logits, wanted(), ranked_);
-    return accept(RankedTokens(ranked_));
+  if (changes_rows()) {
+    row_.assign(logits.begin(), logits.end());
+    penalties_.apply(row_);
+    forbid(row_);
   }
-  row_.assign(logits.begin(), logits.end());
-  penalties_.apply(row_);
-  forbid(row_);
-  rank(row_, wanted(), ranked_);
-  if (!ranked_.empty()) {
-    return accept_token(sampler_.sample(ranked_), logits);
+  const std::span<const float> row = changes_rows() ? std::span<const float>(row_) : logits;
+  if (const std::optional<std::int32_t> token = choose(row)) {
+    return accept_token(token, logits);
   }
   core::require(constraint_ && constraint_->complete(), core::ErrorKind::kFailed,
                 "no token of the model goes on with the text of the grammar");
   accept_token(std::nullopt, logits);  // nothing may come behind a text of the grammar
+}
+
+// Nothing where no token may come. Throws kFailed for NaN.
+std::optional<std::int32_t> Generation::choose(std::span<const float> row) {
+  if (wanted() == 0) {
+    return sampler_.sample_row(row);
+  }
+  rank(row, wanted(), ranked_);
+  return ranked_.empty() ? std::nullopt : std::optional(sampler_.sample(ranked_));
 }
 
 void Generation::accept(RankedTokens ranked) {

@@ -36,13 +36,12 @@ class Generation {
 
   /// Whether accept() needs whole rows of logits, not only the first of the ranked tokens.
   bool needs_whole_rows() const;
-  /// How many of the ranked tokens accept() needs; 0: all.
+  /// How many of the ranked tokens accept() needs; 0 where it needs whole rows to draw.
   std::int64_t wanted() const { return sampler_.wanted(); }
-  /// Whether what accept() chooses from here on is draw_after() of a few ranked tokens, and nothing
-  /// else of a row is needed.
+  /// Whether what accept() chooses from here on is draw_after(), of at most kMostDrawn first tokens or
+  /// all, and nothing else of a row is needed.
   bool draws_alone() const {
-    return !needs_whole_rows() && !request_.prompt_log_probabilities && wanted() >= 1 &&
-           wanted() <= ops::kMostDrawn;
+    return !changes_rows() && !request_.prompt_log_probabilities && wanted() <= ops::kMostDrawn;
   }
   /// How accept() will choose when it has been called `before` times more.
   ops::TokenDraw draw_after(std::int64_t before) const { return sampler_.draw_after(before); }
@@ -65,6 +64,8 @@ class Generation {
   void fail(std::exception_ptr error);
 
  private:
+  bool changes_rows() const;
+  std::optional<std::int32_t> choose(std::span<const float> row);
   void accept_token(std::optional<std::int32_t> token, std::span<const float> logits);
   void forbid(std::span<float> logits);
   bool may_end() const;

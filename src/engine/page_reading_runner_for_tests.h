@@ -122,26 +122,31 @@ class PageReadingRunner final : public Runner, private StepsAhead, private Swapp
         row = {{-1, 0.0f}};
       }
       chosen.push_back(draws.empty() ? row.front()
-                                     : drawn(row, draws[static_cast<std::size_t>(i)]));
+                                     : drawn(logits.row(i), row, draws[static_cast<std::size_t>(i)]));
     }
     results_.push_back(std::move(chosen));
     most_under_way = std::max(most_under_way, results_.size());
   }
 
-  static ops::RankedToken drawn(RankedTokens tokens, const ops::TokenDraw& draw) {
-    if (draw.temperature == 0.0f) {
+  static ops::RankedToken drawn(std::span<const float> row, RankedTokens tokens,
+                                const ops::TokenDraw& draw) {
+    if (draw.temperature == 0.0f || tokens.front().id < 0) {
       return tokens.front();
+    }
+    ops::RowWeights weights;
+    if (draw.top_k == 0) {
+      return {ops::draw_from_row(row, draw, weights), 0.0f};
     }
     tokens =
         tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(draw.top_k)));
-    std::vector<double> weights;
-    std::vector<double> tempered;
     for (const ops::RankedToken& token : tokens) {
-      weights.push_back(ops::weight_beside_first(token.logit, tokens.front().logit));
-      tempered.push_back(ops::tempered_weight(token.logit, tokens.front().logit, draw.temperature));
+      weights.before.push_back(ops::weight_of(token.logit, tokens.front().logit));
+      weights.behind.push_back(
+          ops::weight_of(token.logit, tokens.front().logit, draw.temperature));
     }
-    return tokens[static_cast<std::size_t>(
-        ops::draw_place(weights.data(), tempered.data(), static_cast<int>(tokens.size()), draw))];
+    return tokens[static_cast<std::size_t>(ops::draw_place(weights.before.data(),
+                                                           weights.behind.data(),
+                                                           static_cast<int>(tokens.size()), draw))];
   }
 
   std::optional<Id> swap_out(std::span<const ops::PageId> pages) override {

@@ -131,16 +131,27 @@ std::int32_t Sampler::sample(RankedTokens ranked) {
   if (options_.top_k > 0 && std::cmp_greater(ranked.size(), options_.top_k)) {
     ranked = ranked.first(static_cast<std::size_t>(options_.top_k));
   }
-  weights_.clear();
-  tempered_.clear();
+  weights_.before.clear();
+  weights_.behind.clear();
   for (const ops::RankedToken& token : ranked) {
     const float first = ranked.front().logit;
-    weights_.push_back(ops::weight_beside_first(token.logit, first));
-    tempered_.push_back(ops::tempered_weight(token.logit, first, options_.temperature));
+    weights_.before.push_back(ops::weight_of(token.logit, first));
+    weights_.behind.push_back(ops::weight_of(token.logit, first, options_.temperature));
   }
-  const int place = ops::draw_place(weights_.data(), tempered_.data(),
+  const int place = ops::draw_place(weights_.before.data(), weights_.behind.data(),
                                     static_cast<int>(ranked.size()), draw(random_.uniform()));
   return ranked[static_cast<std::size_t>(place)].id;
+}
+
+std::optional<std::int32_t> Sampler::sample_row(std::span<const float> logits) {
+  if (has_nan(logits)) {
+    fail_with_nan();
+  }
+  const std::int32_t drawn = ops::draw_from_row(logits, draw(random_.uniform()), weights_);
+  if (logits[static_cast<std::size_t>(drawn)] == -std::numeric_limits<float>::infinity()) {
+    return std::nullopt;
+  }
+  return drawn;
 }
 
 ops::TokenDraw Sampler::draw_after(std::int64_t before) const {

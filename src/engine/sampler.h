@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/random.h"
 #include "ops/ranked_token.h"
-#include "ops/token_draw.h"
+#include "ops/row_draw.h"
 
 namespace nibble::engine {
 
@@ -52,13 +53,16 @@ class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
 
-  /// How many tokens of a row it needs; 0: all.
+  /// How many of the first tokens of a row it needs; 0: the row.
   std::int64_t wanted() const;
 
   /// From as many of a row as it wants, or more; at least one.
   std::int32_t sample(RankedTokens ranked);
+  /// From the whole row, where it wants that; nothing where all logits are -infinity. Throws kFailed
+  /// for NaN.
+  std::optional<std::int32_t> sample_row(std::span<const float> logits);
 
-  /// What sample() will do when it has been called `before` times more.
+  /// What these will do when they have been called `before` times more.
   ops::TokenDraw draw_after(std::int64_t before) const;
 
  private:
@@ -66,8 +70,7 @@ class Sampler {
 
   SamplingOptions options_;
   core::Random random_;
-  std::vector<double> weights_;
-  std::vector<double> tempered_;
+  ops::RowWeights weights_;
 };
 
 }  // namespace nibble::engine

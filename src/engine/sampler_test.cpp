@@ -138,17 +138,6 @@ TEST(Sampler, SaysHowItWillDraw) {
   }
 }
 
-TEST(Sampler, WeighsTokensToTheLastBits) {
-  core::Random random(6);
-  for (int i = 0; i < 100'000; ++i) {
-    const double x = -random.uniform() * (i % 2 == 0 ? 1.0 : 690.0);
-    EXPECT_NEAR(ops::exp_of_negative(x) / std::exp(x), 1.0, 4e-16) << x;
-  }
-  EXPECT_EQ(ops::exp_of_negative(0.0), 1.0);
-  EXPECT_EQ(ops::exp_of_negative(-701.0), 0.0);
-  EXPECT_EQ(ops::exp_of_negative(-std::numeric_limits<double>::infinity()), 0.0);
-}
-
 TEST(Sampler, NeverDrawsWhatIsForbidden) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits = {kNever, 1.0f, kNever, 0.5f};

@@ -98,7 +98,8 @@ inline Request random_plain_request(core::Random& random) {
   Request request = random_request(random);
   request.sampling.repetition_penalty = 1.0f;
   request.sampling.frequency_penalty = 0.0f;
-  request.sampling.top_k = 1 + random.below(ops::kMostDrawn);
+  request.sampling.top_k = random.below(2) == 0 ? 0 : 1 + random.below(ops::kMostDrawn);
+  request.sampling.top_p = random.below(2) == 0 ? 1.0f : 0.8f;
   request.log_probabilities.reset();
   request.prompt_log_probabilities.reset();
   return request;

@@ -205,9 +205,10 @@ class CudaOps {
               std::span<const std::int32_t> ends);
   /// The `count` first of each row by their logits (sampling/ranking.h).
   RankedRows rank(const Matrix& logits, std::int64_t count);
-  /// One token of each row by its draw (sampling/draw_tokens.h); `draws` [rows] may be pinned
-  /// memory of the host. Throws kFailed for rows of more than kMostDrawn tokens.
-  RankedRows draw(const RankedRows& ranked, const TokenDraw* draws);
+  /// One token of each row by its draw, of all where it has no top_k, else of the first ones, of
+  /// which `ranked` has as many as are wanted (sampling/draw_rows.h, draw_tokens.h). `draws` lie in
+  /// pinned memory of the host. Throws kFailed for more than kMostDrawn tokens.
+  RankedRows draw(const Matrix& logits, const RankedRows& ranked, std::span<const TokenDraw> draws);
   /// Tokens of the step, as begin_step() gave them, become what they stand for: -1 - r the first of
   /// row r (sampling/take_tokens.h). Before all else that a step does.
   void take_tokens(std::span<const std::int32_t> tokens, const RankedRows& ranked);

@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "core/error.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/sampling/draw_rows.h"
 #include "ops/cuda/sampling/draw_tokens.h"
 #include "ops/cuda/sampling/ranking.h"
 #include "ops/cuda/sampling/take_tokens.h"
@@ -32,12 +35,21 @@ RankedRows CudaOps::rank(const Matrix& logits, std::int64_t count) {
   return ranked;
 }
 
-RankedRows CudaOps::draw(const RankedRows& ranked, const TokenDraw* draws) {
-  core::require(ranked.count >= 1 && ranked.count <= kMostDrawn, core::ErrorKind::kFailed,
-                "a draw from {} tokens, of at most {}", ranked.count, kMostDrawn);
+RankedRows CudaOps::draw(const Matrix& logits, const RankedRows& ranked,
+                         std::span<const TokenDraw> draws) {
+  core::require(ranked.count >= 1 && ranked.count <= kMostDrawn &&
+                    std::ssize(draws) == ranked.rows && logits.rows() == ranked.rows,
+                core::ErrorKind::kFailed, "{} draws of {} rows, from {} tokens of at most {}",
+                draws.size(), ranked.rows, ranked.count, kMostDrawn);
   RankedRows drawn{{pool_, ranked.rows * std::int64_t{sizeof(RankedToken)}}, ranked.rows, 1};
-  draw_tokens(ranked.tokens.as<const RankedToken>(), ranked.rows, ranked.count, draws,
-              drawn.tokens.as<RankedToken>(), stream());
+  const auto* const first = ranked.tokens.as<const RankedToken>();
+  auto* const target = drawn.tokens.as<RankedToken>();
+  draw_tokens(first, ranked.rows, ranked.count, draws.data(), target, stream());
+  if (std::any_of(draws.begin(), draws.end(),
+                  [](const TokenDraw& draw) { return draw.temperature > 0 && draw.top_k == 0; })) {
+    draw_rows(logits.data(), ranked.rows, logits.columns(), first, ranked.count, draws.data(),
+              target, stream());
+  }
   return drawn;
 }
 

@@ -11,8 +11,8 @@ constexpr int kRows = 4;  // of a block, a warp for each
 __global__ void __launch_bounds__(kWarp* kRows)
     draw_kernel(const RankedToken* ranked, unsigned m, int count, const TokenDraw* draws,
                 RankedToken* drawn) {
-  __shared__ double weights[kRows][kMostDrawn];
-  __shared__ double tempered[kRows][kMostDrawn];
+  __shared__ TokenWeight weights[kRows][kMostDrawn];
+  __shared__ TokenWeight tempered[kRows][kMostDrawn];
   const unsigned row = blockIdx.x * kRows + threadIdx.y;
   if (row >= m) {
     return;
@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(kWarp* kRows)
     const bool has = is_number && i < count && tokens[i].id >= 0;
     there += __popc(__ballot_sync(~0u, has));
     if (has && draw.temperature > 0) {
-      weights[threadIdx.y][i] = weight_beside_first(tokens[i].logit, tokens[0].logit);
+      weights[threadIdx.y][i] = weight_of(tokens[i].logit, tokens[0].logit);
       tempered[threadIdx.y][i] =
-          tempered_weight(tokens[i].logit, tokens[0].logit, draw.temperature);
+          weight_of(tokens[i].logit, tokens[0].logit, draw.temperature);
     }
   }
   __syncwarp();

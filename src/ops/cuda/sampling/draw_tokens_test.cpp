@@ -13,15 +13,15 @@ namespace {
 using CudaDrawTokens = device::GpuTest;
 
 RankedToken drawn_by_host(std::span<const RankedToken> row, const TokenDraw& draw) {
-  std::vector<double> weights;
-  std::vector<double> tempered;
+  std::vector<TokenWeight> weights;
+  std::vector<TokenWeight> tempered;
   for (const RankedToken& token : row) {
     if (row.front().id < 0 || token.id < 0 || draw.temperature == 0.0f ||
         (draw.top_k > 0 && std::ssize(weights) == draw.top_k)) {
       break;
     }
-    weights.push_back(weight_beside_first(token.logit, row.front().logit));
-    tempered.push_back(tempered_weight(token.logit, row.front().logit, draw.temperature));
+    weights.push_back(weight_of(token.logit, row.front().logit));
+    tempered.push_back(weight_of(token.logit, row.front().logit, draw.temperature));
   }
   return weights.empty()
              ? row.front()

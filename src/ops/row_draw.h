@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/token_draw.h"
+
+namespace nibble::ops {
+
+/// Memory of draw_from_row(), to be used again.
+struct RowWeights {
+  std::vector<TokenWeight> before;  // the temperature
+  std::vector<TokenWeight> behind;
+};
+
+/// The token that a draw without top_k takes of a row, which is not sorted: a token is drawn among
+/// all by what it weighs behind the temperature, and drawn again among those before it (of larger
+/// logits, or equal ones and lower ids) where it is none of the fewest that reach top_p. The first
+/// token is always one of them, so this ends. Draws without top_p take one turn. `logits` are
+/// no NaN; of a row that has infinity, or -infinity alone, the first token is taken. The reference of
+/// cuda/sampling/draw_rows.h.
+std::int32_t draw_from_row(std::span<const float> logits, const TokenDraw& draw,
+                           RowWeights& weights);
+
+}  // namespace nibble::ops
