@@ -18,15 +18,21 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 40;
 
-TEST(AllocationFailures, FailARequestAndLoseNothing) {
+std::shared_ptr<const models::Model> small_model() {
   auto model = std::make_shared<models::Model>(
       *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo"));
   model->network.config.vocabulary = kVocabulary;
   model->network.config.max_positions = 160;
+  return model;
+}
+
+TEST(AllocationFailures, FailARequestAndLoseNothing) {
+  const auto model = small_model();
   auto runner = std::make_unique<testing::PageReadingRunner>(kVocabulary);
   EngineOptions options;
   options.kv_bytes = 7 * runner->page_bytes();
   options.prefill_rows = 24;
+  options.swap_bytes = 0;
   Engine engine(model, std::move(runner), options, std::make_unique<NgramDrafts>(3));
   int ended = 0;
   int failed = 0;
@@ -71,6 +77,65 @@ TEST(AllocationFailures, FailARequestAndLoseNothing) {
     ASSERT_EQ(last, expected) << "after allocation " << place;
   }
   EXPECT_GT(place, 300) << "every allocation was tried";
+}
+
+// What is refused of a step ahead, or of swapping, does not fail a request: the step is computed in
+// its turn, or the text again.
+TEST(AllocationFailures, LoseNothingOfStepsAheadAndSwappedPages) {
+  const auto model = small_model();
+  auto owned = std::make_unique<testing::PageReadingRunner>(kVocabulary);
+  testing::PageReadingRunner& runner = *owned;
+  runner.steps_ahead = true;
+  EngineOptions options;
+  options.kv_bytes = 7 * runner.page_bytes();
+  options.prefill_rows = 24;
+  options.swap_bytes = 10 * runner.page_bytes();
+  Engine engine(model, std::move(owned), options);
+  int ended = 0;
+  int failed = 0;
+  std::vector<std::int32_t> last;
+  last.reserve(256);
+  const auto submit = [&] {
+    for (int i = 0; i < 2; ++i) {
+      Request request;
+      request.prompt.assign(static_cast<std::size_t>(37 + i), 3);
+      request.max_tokens = 30;
+      request.sampling.seed = 5;
+      request.ignore_end_tokens = true;
+      request.on_finish = [&](const Completion& completion) {
+        ++ended;
+        failed += completion.reason == FinishReason::kFailed ? 1 : 0;
+        last.assign(completion.tokens.begin(), completion.tokens.end());
+      };
+      engine.submit(std::move(request));
+    }
+  };
+  submit();
+  engine.run_all();
+  const std::vector<std::int32_t> expected = last;
+  ASSERT_EQ(expected.size(), 30u);
+  ASSERT_GT(engine.state().swapped_tokens, 0);
+  std::int64_t place = 0;
+  std::int64_t survived = 0;
+  for (bool reached = true; reached; ++place) {
+    submit();
+    ended = failed = 0;
+    io::refuse_allocation_after(place);
+    while (engine.step()) {
+    }
+    reached = !io::refusal_is_pending();
+    io::refuse_allocation_after(-1);
+    survived += reached && failed == 0 ? 1 : 0;
+    ASSERT_EQ(ended, 2) << "allocation " << place;
+    ASSERT_EQ(engine.state().pages_in_use, 0) << "allocation " << place;
+    ASSERT_EQ(runner.under_way(), 0u) << "allocation " << place;
+    ASSERT_EQ(runner.swap_room(), 10) << "allocation " << place;
+    submit();
+    engine.run_all();
+    ASSERT_EQ(last, expected) << "after allocation " << place;
+  }
+  EXPECT_GT(place, 300) << "every allocation was tried";
+  EXPECT_GT(survived, 50);
 }
 
 // Checks of the hot loops cost no memory while they hold: their messages are made when they fail.

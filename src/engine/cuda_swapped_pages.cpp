@@ -1,7 +1,5 @@
 #include "engine/cuda_swapped_pages.h"
 
-#include <utility>
-
 #include "core/error.h"
 
 namespace nibble::engine {
@@ -23,13 +21,21 @@ std::vector<SwappedPage> pairs_of(std::span<const ops::PageId> pages,
 
 std::optional<SwappedPages::Id> CudaSwappedPages::swap_out(std::span<const ops::PageId> pages) {
   ops_.make_current();
-  std::vector<std::byte*> places = space_.take(std::ssize(pages));
+  const std::vector<std::byte*> places = space_.take(std::ssize(pages));
   if (std::ssize(places) < std::ssize(pages)) {
     return std::nullopt;
   }
-  ops_.swap_pages(pairs_of(pages, places), SwapDirection::kOut);
-  kept_.emplace(++last_id_, std::move(places));
-  return last_id_;
+  const Id id = ++last_id_;
+  try {
+    const auto pairs = pairs_of(pages, places);
+    kept_.emplace(id, places);
+    ops_.swap_pages(pairs, SwapDirection::kOut);
+  } catch (...) {
+    kept_.erase(id);
+    space_.give_back(places);
+    throw;
+  }
+  return id;
 }
 
 void CudaSwappedPages::swap_in(Id id, std::int64_t first, std::span<const ops::PageId> pages) {

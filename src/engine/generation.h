@@ -38,8 +38,8 @@ class Generation {
   bool needs_whole_rows() const;
   /// How many of the ranked tokens accept() needs; 0 where it needs whole rows to draw.
   std::int64_t wanted() const { return sampler_.wanted(); }
-  /// Whether what accept() chooses from here on is draw_after(), of at most kMostDrawn first tokens or
-  /// all, and nothing else of a row is needed.
+  /// Whether what accept() chooses from here on is draw_after(), of at most kMostDrawn first tokens
+  /// or all, and nothing else of a row is needed.
   bool draws_alone() const {
     return !changes_rows() && !request_.prompt_log_probabilities && wanted() <= ops::kMostDrawn;
   }

@@ -121,8 +121,9 @@ class PageReadingRunner final : public Runner, private StepsAhead, private Swapp
       if (!rank_numbers(logits.row(i), draws.empty() ? 1 : ops::kMostDrawn, row)) {
         row = {{-1, 0.0f}};
       }
-      chosen.push_back(draws.empty() ? row.front()
-                                     : drawn(logits.row(i), row, draws[static_cast<std::size_t>(i)]));
+      chosen.push_back(draws.empty()
+                           ? row.front()
+                           : drawn(logits.row(i), row, draws[static_cast<std::size_t>(i)]));
     }
     results_.push_back(std::move(chosen));
     most_under_way = std::max(most_under_way, results_.size());
@@ -141,24 +142,23 @@ class PageReadingRunner final : public Runner, private StepsAhead, private Swapp
         tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(draw.top_k)));
     for (const ops::RankedToken& token : tokens) {
       weights.before.push_back(ops::weight_of(token.logit, tokens.front().logit));
-      weights.behind.push_back(
-          ops::weight_of(token.logit, tokens.front().logit, draw.temperature));
+      weights.behind.push_back(ops::weight_of(token.logit, tokens.front().logit, draw.temperature));
     }
-    return tokens[static_cast<std::size_t>(ops::draw_place(weights.before.data(),
-                                                           weights.behind.data(),
-                                                           static_cast<int>(tokens.size()), draw))];
+    return tokens[static_cast<std::size_t>(ops::draw_place(
+        weights.before.data(), weights.behind.data(), static_cast<int>(tokens.size()), draw))];
   }
 
   std::optional<Id> swap_out(std::span<const ops::PageId> pages) override {
     if (std::ssize(pages) > swap_room_) {
       return std::nullopt;
     }
-    swap_room_ -= std::ssize(pages);
-    std::vector<std::int32_t>& kept = swapped_[++last_swapped_];
+    std::vector<std::int32_t> kept;
     for (const ops::PageId page : pages) {
       kept.insert(kept.end(), memory_.begin() + page * ops::kPageTokens,
                   memory_.begin() + (page + 1) * ops::kPageTokens);
     }
+    swapped_.emplace(++last_swapped_, std::move(kept));
+    swap_room_ -= std::ssize(pages);
     return last_swapped_;
   }
 

@@ -83,9 +83,9 @@ class StepsAhead {
   static constexpr int kMost = 2;
 
   /// Begins Runner::forward(), behind what was begun before, and chooses a token for each row: by
-  /// `draws`, whose top_k is at most kMostDrawn, or the first one where there are no draws. Tokens may be
-  /// token_of_row() of the last step, which was begun here; where that row has NaN, any token takes
-  /// its place. Throws as forward() does, and then has begun nothing.
+  /// `draws`, whose top_k is at most kMostDrawn, or the first one where there are no draws. Tokens
+  /// may be token_of_row() of the last step, which was begun here; where that row has NaN, any
+  /// token takes its place. Throws as forward() does, and then has begun nothing.
   virtual void begin(std::span<const Slice> slices, std::span<const ops::TokenDraw> draws) = 0;
 
   /// Waits for the step that was begun first of those that were not finished: what was chosen for

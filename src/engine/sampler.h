@@ -58,8 +58,8 @@ class Sampler {
 
   /// From as many of a row as it wants, or more; at least one.
   std::int32_t sample(RankedTokens ranked);
-  /// From the whole row, where it wants that; nothing where all logits are -infinity. Throws kFailed
-  /// for NaN.
+  /// From the whole row, where it wants that; nothing where all logits are -infinity. Throws
+  /// kFailed for NaN.
   std::optional<std::int32_t> sample_row(std::span<const float> logits);
 
   /// What these will do when they have been called `before` times more.

@@ -18,8 +18,8 @@ struct RowWeights {
 /// all by what it weighs behind the temperature, and drawn again among those before it (of larger
 /// logits, or equal ones and lower ids) where it is none of the fewest that reach top_p. The first
 /// token is always one of them, so this ends. Draws without top_p take one turn. `logits` are
-/// no NaN; of a row that has infinity, or -infinity alone, the first token is taken. The reference of
-/// cuda/sampling/draw_rows.h.
+/// no NaN; of a row that has infinity, or -infinity alone, the first token is taken. The reference
+/// of cuda/sampling/draw_rows.h.
 std::int32_t draw_from_row(std::span<const float> logits, const TokenDraw& draw,
                            RowWeights& weights);
 

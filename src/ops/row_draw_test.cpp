@@ -75,9 +75,9 @@ TEST(RowDraw, NeverTakesWhatIsForbidden) {
             1);
   EXPECT_EQ(draw_from_row(std::vector<float>{kNever, kNever}, {.temperature = 1.0f}, weights), 0);
   EXPECT_EQ(draw_from_row(logits, {.uniform = 0.0, .temperature = 1.0f}, weights), 1);
-  EXPECT_EQ(draw_from_row(logits, {.uniform = std::nextafter(1.0, 0.0), .temperature = 1.0f},
-                          weights),
-            3);
+  EXPECT_EQ(
+      draw_from_row(logits, {.uniform = std::nextafter(1.0, 0.0), .temperature = 1.0f}, weights),
+      3);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #define NIBBLE_ON_BOTH inline
 #endif
 
-/// How a token is drawn from a row of logits, in the same bits on the host and on a GPU: weights are
-/// integers, so that their sums have no order, and come from an exp() of our own.
+/// How a token is drawn from a row of logits, in the same bits on the host and on a GPU: weights
+/// are integers, so that their sums have no order, and come from an exp() of our own.
 namespace nibble::ops {
 
 /// The most tokens that a GPU draws from where top_k bounds them.

@@ -22,6 +22,7 @@ std::vector<std::byte*> SwapSpace::take(std::int64_t count) {
     const std::int64_t pages =
         std::min(std::max<std::int64_t>(1, kPieceBytes / page_bytes_), most_ - made_);
     try {
+      free_.reserve(static_cast<std::size_t>(made_ + pages));  // for all that come back
       memory_.emplace_back(pages * page_bytes_);
     } catch (const core::Error&) {
       most_ = made_;  // no more is to be had

@@ -73,8 +73,9 @@ TEST_F(CudaDrawRows, AreThoseOfTheHost) {
     for (std::int64_t row = 0; row < rows; ++row) {
       const bool untouched = draws[row].temperature == 0.0f || draws[row].top_k != 0;
       const std::int32_t largest = first[static_cast<std::size_t>(2 * row)].id;
-      const std::int32_t expected =
-          untouched ? -7 : largest < 0 ? -1 : draw_from_row(row_of(row), draws[row], weights);
+      const std::int32_t expected = untouched     ? -7
+                                    : largest < 0 ? -1
+                                                  : draw_from_row(row_of(row), draws[row], weights);
       EXPECT_EQ(got[static_cast<std::size_t>(row)].id, expected) << row << " of " << columns;
       behind_the_first += expected >= 0 && expected != largest ? 1 : 0;
     }

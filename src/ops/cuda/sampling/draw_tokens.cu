@@ -28,8 +28,7 @@ __global__ void __launch_bounds__(kWarp* kRows)
     there += __popc(__ballot_sync(~0u, has));
     if (has && draw.temperature > 0) {
       weights[threadIdx.y][i] = weight_of(tokens[i].logit, tokens[0].logit);
-      tempered[threadIdx.y][i] =
-          weight_of(tokens[i].logit, tokens[0].logit, draw.temperature);
+      tempered[threadIdx.y][i] = weight_of(tokens[i].logit, tokens[0].logit, draw.temperature);
     }
   }
   __syncwarp();
