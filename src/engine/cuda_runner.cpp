@@ -180,7 +180,7 @@ class CudaRunner final : public Runner, private StepsAhead {
       return nullptr;
     }
     ops_.make_current();
-    swapped_.emplace(ops_, page_bytes(), bytes);
+    swapped_.emplace(ops_, page_bytes(), bytes, host_pool_);
     return &*swapped_;
   }
 

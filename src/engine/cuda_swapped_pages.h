@@ -16,9 +16,11 @@ namespace nibble::engine {
 /// between steps.
 class CudaSwappedPages final : public SwappedPages {
  public:
-  /// For pages of so many bytes in all layers; at most `bytes` of memory.
-  CudaSwappedPages(ops::cuda::CudaOps& ops, std::int64_t page_bytes, std::int64_t bytes)
-      : ops_(ops), space_(page_bytes, bytes) {}
+  /// For pages of so many bytes in all layers; at most `bytes` of memory, which threads of `pool`
+  /// help to take.
+  CudaSwappedPages(ops::cuda::CudaOps& ops, std::int64_t page_bytes, std::int64_t bytes,
+                   core::ThreadPool& pool)
+      : ops_(ops), space_(page_bytes, bytes, pool) {}
 
   std::optional<Id> swap_out(std::span<const ops::PageId> pages) override;
   void swap_in(Id id, std::int64_t first, std::span<const ops::PageId> pages) override;

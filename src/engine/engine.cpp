@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "engine/engine_sequence.h"
 
 namespace nibble::engine {
@@ -55,7 +56,9 @@ Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runne
                               : std::min(options.prefill_rows, runner_->prefill_rows());
   options_.context = std::min(context_of(options, *model_), pages_.size() * kPageTokens);
   runner_->make_pages(pages_.size());
-  if (const std::int64_t swapped = options.swap_bytes.value_or(kSwapBytes); swapped > 0) {
+  const std::int64_t swapped = options.swap_bytes.value_or(
+      std::min(pages_.size() * runner_->page_bytes(), core::available_memory_bytes() / 4));
+  if (swapped > 0) {
     swapped_ = runner_->make_swap_space(swapped);
     core::require(swapped_ != nullptr || !options.swap_bytes, ErrorKind::kUsage,
                   "swap space is for models on one GPU, whose memory is not the host's; leave "

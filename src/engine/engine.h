@@ -15,16 +15,14 @@
 
 namespace nibble::engine {
 
-/// vLLM's default. Taken as it is needed.
-inline constexpr std::int64_t kSwapBytes = std::int64_t{4} << 30;
-
 struct EngineOptions {
   std::int64_t context = 0;     // tokens of prompt and completion; 0: what the model was made for
   std::int64_t max_batch = 16;  // sequences that are in the KV cache at a time
   std::int64_t kv_bytes = 0;    // of the KV cache; 0: room for max_batch whole contexts, or what
                                 // the device has free
   // Of the host's memory for what is computed of preempted sequences; where it has no room they are
-  // computed again. Nothing: kSwapBytes on one GPU, none elsewhere, where it is refused.
+  // computed again. Taken as it is needed. Nothing: on one GPU as much as the KV cache, but at most
+  // a quarter of what the host has available; none elsewhere, where it is refused.
   std::optional<std::int64_t> swap_bytes = std::nullopt;
   std::int64_t prefill_rows = 0;  // prompt tokens computed in one step, at most what the runner
                                   // likes; 0: just that

@@ -61,7 +61,8 @@ TEST_F(CudaSwapPages, ComeBackInEveryLayer) {
         std::copy_n(page(from[i]), layout.page_bytes(), page(to[i]));
       }
     }
-    SwapSpace space(kLayers * layout.page_bytes(), std::int64_t{1} << 30);
+    core::ThreadPool threads(2);
+    SwapSpace space(kLayers * layout.page_bytes(), std::int64_t{1} << 30, threads);
     const std::vector<std::byte*> places = space.take(std::ssize(from));
     ASSERT_EQ(places.size(), from.size());
     const device::cuda::Stream stream;
@@ -82,26 +83,29 @@ TEST_F(CudaSwapPages, RefuseWhatIsNotThere) {
   }
 }
 
+// More than is taken from the host at a time.
 TEST_F(CudaSwapPages, SpaceHasSoManyPlacesAndGivesEachOnce) {
-  SwapSpace space(std::int64_t{3} << 20, std::int64_t{100} << 20);  // 33 of 3 MiB
-  EXPECT_EQ(space.free(), 33);
-  EXPECT_TRUE(space.take(34).empty());
-  std::vector<std::byte*> places = space.take(20);
-  const std::vector<std::byte*> others = space.take(13);
+  constexpr std::int64_t kPage = std::int64_t{3} << 20;
+  core::ThreadPool pool(2);
+  SwapSpace space(kPage, std::int64_t{500} << 20, pool);
+  EXPECT_EQ(space.free(), 166);
+  EXPECT_TRUE(space.take(167).empty());
+  std::vector<std::byte*> places = space.take(100);
+  const std::vector<std::byte*> others = space.take(66);
   EXPECT_EQ(space.free(), 0);
   EXPECT_TRUE(space.take(1).empty());
   places.insert(places.end(), others.begin(), others.end());
   std::sort(places.begin(), places.end());
-  ASSERT_EQ(places.size(), 33u);
+  ASSERT_EQ(places.size(), 166u);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    std::fill_n(places[i], std::int64_t{3} << 20, std::byte{1});
+    std::fill_n(places[i], kPage, std::byte{1});
     if (i > 0) {
-      EXPECT_GE(places[i] - places[i - 1], std::int64_t{3} << 20);
+      EXPECT_GE(places[i] - places[i - 1], kPage);
     }
   }
   space.give_back(others);
-  EXPECT_EQ(space.free(), 13);
-  EXPECT_EQ(space.take(13).size(), 13u);
+  EXPECT_EQ(space.free(), 66);
+  EXPECT_EQ(space.take(66).size(), 66u);
 }
 
 }  // namespace
