@@ -34,8 +34,9 @@ PinnedPages::PinnedPages(std::int64_t bytes, core::ThreadPool& pool)
   if (pinned != cudaSuccess) {
     munmap(data_, size);
     (void)cudaGetLastError();
-    core::fail(core::ErrorKind::kOutOfMemory, "{} bytes of the host's memory could not be pinned: {}",
-               bytes, cudaGetErrorString(pinned));
+    core::fail(core::ErrorKind::kOutOfMemory,
+               "{} bytes of the host's memory could not be pinned: {}", bytes,
+               cudaGetErrorString(pinned));
   }
 }
 
