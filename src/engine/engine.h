@@ -22,7 +22,8 @@ struct EngineOptions {
                                 // the device has free
   // Of the host's memory for what is computed of preempted sequences; where it has no room they are
   // computed again. Taken as it is needed. Nothing: on one GPU as much as the KV cache, but at most
-  // a quarter of what the host has available; none elsewhere, where it is refused.
+  // a quarter of what the host has available, and none where computing is faster; none elsewhere,
+  // where it is refused.
   std::optional<std::int64_t> swap_bytes = std::nullopt;
   std::int64_t prefill_rows = 0;  // prompt tokens computed in one step, at most what the runner
                                   // likes; 0: just that

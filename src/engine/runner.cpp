@@ -61,6 +61,22 @@ std::int64_t weight_bytes_per_token(const models::Network& network) {
   return bytes;
 }
 
+std::int64_t multiplications_per_token(const models::Network& network) {
+  const ops::RoutingSpec& routing = network.config.routing;
+  std::int64_t count = 0;
+  for (const models::Block& block : network.decoder.blocks) {
+    std::int64_t experts = 0;
+    for (const models::Mlp& mlp : block.experts) {
+      experts += mlp.up.n() * mlp.up.k() + mlp.down.n() * mlp.down.k();
+    }
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      count += set->n() * set->k();
+    }
+    count -= routing.experts == 0 ? 0 : experts - experts * routing.top / routing.experts;
+  }
+  return count;
+}
+
 void require_runs_on_gpu(const models::Network& network) {
   for (const models::Block& block : network.decoder.blocks) {
     ops::require_plain(block.attention.spec);

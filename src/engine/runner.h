@@ -213,4 +213,7 @@ std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model> mo
 /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
 std::int64_t weight_bytes_per_token(const models::Network& network);
 
+/// Of a token in all linear layers of the blocks that it passes.
+std::int64_t multiplications_per_token(const models::Network& network);
+
 }  // namespace nibble::engine

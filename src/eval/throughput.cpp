@@ -90,23 +90,6 @@ double decode_seconds(Runner& runner, std::int64_t batch, std::int64_t steps, st
   return seconds_since(start);
 }
 
-// Multiplications of one token in all linear layers that it passes.
-std::int64_t multiplications(const models::Network& network, bool output) {
-  const ops::RoutingSpec& routing = network.config.routing;
-  std::int64_t count = output ? network.output.n() * network.output.k() : 0;
-  for (const models::Block& block : network.decoder.blocks) {
-    std::int64_t experts = 0;
-    for (const models::Mlp& mlp : block.experts) {
-      experts += mlp.up.n() * mlp.up.k() + mlp.down.n() * mlp.down.k();
-    }
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      count += set->n() * set->k();
-    }
-    count -= routing.experts == 0 ? 0 : experts - experts * routing.top / routing.experts;
-  }
-  return count;
-}
-
 // Repeats `work`, which returns its seconds, and fills in what they tell.
 template <typename Work>
 void repeat(const ThroughputOptions& options, ThroughputRow& row, Work work) {
@@ -133,7 +116,7 @@ ThroughputRow prefill_row(Runner& runner, const models::Network& network,
   repeat(options, row, [&] { return prefill_seconds(runner, prompt); });
   row.bytes_per_token = runner.bytes_per_token() / row.tokens;
   row.limit_tokens_per_second =
-      limits.multiply_adds_per_second / static_cast<double>(multiplications(network, false));
+      limits.multiply_adds_per_second / static_cast<double>(engine::multiplications_per_token(network));
   return row;
 }
 
@@ -152,7 +135,9 @@ ThroughputRow decode_row(Runner& runner, const models::Network& network,
   row.bytes_per_token = runner.bytes_per_token() / batch + kv;
   row.fits_cache = stays_in_cache(row.bytes_per_token * batch, limits.cache_bytes);
   row.limit_tokens_per_second =
-      limits.multiply_adds_per_second / static_cast<double>(multiplications(network, true));
+      limits.multiply_adds_per_second /
+      static_cast<double>(engine::multiplications_per_token(network) +
+                          network.output.n() * network.output.k());
   const double by_memory = limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
   if (!row.fits_cache && by_memory < row.limit_tokens_per_second) {
     row.limit_tokens_per_second = by_memory;
