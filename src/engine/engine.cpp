@@ -40,10 +40,10 @@ std::int64_t page_count(const EngineOptions& options, const Runner& runner, std:
   return pages;
 }
 
-// The swap space where nobody says how much: none where computing a token again takes less time than
-// its keys and values take over the bus twice. An H200 does some 18,000 multiplications of INT8 in
-// the time in which a byte crosses its bus twice (55 GB/s); those of a few hundred tokens more cost
-// half of that in a step that waits for memory (docs/experiments/serving.md).
+// The swap space where nobody says how much: none where computing a token again takes less time
+// than its keys and values take over the bus twice. An H200 does some 18,000 multiplications of
+// INT8 in the time in which a byte crosses its bus twice (55 GB/s); those of a few hundred tokens
+// more cost half of that in a step that waits for memory (docs/experiments/serving.md).
 std::int64_t default_swap_bytes(const Runner& runner, const models::Network& network,
                                 std::int64_t pages) {
   constexpr std::int64_t kMultiplicationsOfAByte = 32768;
@@ -70,8 +70,8 @@ Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runne
                               : std::min(options.prefill_rows, runner_->prefill_rows());
   options_.context = std::min(context_of(options, *model_), pages_.size() * kPageTokens);
   runner_->make_pages(pages_.size());
-  const std::int64_t swapped = options.swap_bytes.value_or(
-      default_swap_bytes(*runner_, model_->network, pages_.size()));
+  const std::int64_t swapped =
+      options.swap_bytes.value_or(default_swap_bytes(*runner_, model_->network, pages_.size()));
   if (swapped > 0) {
     swapped_ = runner_->make_swap_space(swapped);
     core::require(swapped_ != nullptr || !options.swap_bytes, ErrorKind::kUsage,

@@ -115,8 +115,8 @@ ThroughputRow prefill_row(Runner& runner, const models::Network& network,
   row.tokens = std::ssize(prompt);
   repeat(options, row, [&] { return prefill_seconds(runner, prompt); });
   row.bytes_per_token = runner.bytes_per_token() / row.tokens;
-  row.limit_tokens_per_second =
-      limits.multiply_adds_per_second / static_cast<double>(engine::multiplications_per_token(network));
+  row.limit_tokens_per_second = limits.multiply_adds_per_second /
+                                static_cast<double>(engine::multiplications_per_token(network));
   return row;
 }
 
@@ -134,10 +134,9 @@ ThroughputRow decode_row(Runner& runner, const models::Network& network,
   const std::int64_t kv = runner.kv_bytes(options.depth + options.decode_tokens / 2);
   row.bytes_per_token = runner.bytes_per_token() / batch + kv;
   row.fits_cache = stays_in_cache(row.bytes_per_token * batch, limits.cache_bytes);
-  row.limit_tokens_per_second =
-      limits.multiply_adds_per_second /
-      static_cast<double>(engine::multiplications_per_token(network) +
-                          network.output.n() * network.output.k());
+  row.limit_tokens_per_second = limits.multiply_adds_per_second /
+                                static_cast<double>(engine::multiplications_per_token(network) +
+                                                    network.output.n() * network.output.k());
   const double by_memory = limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
   if (!row.fits_cache && by_memory < row.limit_tokens_per_second) {
     row.limit_tokens_per_second = by_memory;
