@@ -189,7 +189,7 @@ class Serve final : public ModelCommand {
         app, "--swap-space", swap_space_,
         "On a GPU: the host's memory for texts that others push out of the KV cache, so that "
         "they are not computed again (taken as needed; default: as much as the KV cache, at most a "
-        "quarter of what is available; 0: none)")
+        "quarter of what is available, none where computing is faster; 0: none)")
         ->check(parsed_by([](const std::string& text) { return swap_bytes(text); }));
     add_flag(app, "!--no-prefix-cache", engine_.prefix_cache,
              "Do not keep what was computed of prompts for later ones");

@@ -197,6 +197,7 @@ TEST_F(CudaStepsAhead, SwapPreemptedTexts) {
   EngineOptions options;
   options.prefix_cache = false;
   options.kv_bytes = 13 * runner->page_bytes();
+  options.swap_bytes = options.kv_bytes;
   Engine engine(model, std::make_unique<ForwardingRunner>(runner), options);
   int ended = 0;
   for (int i = 0; i < 3; ++i) {
