@@ -416,16 +416,28 @@ void Bench::softmax() {
 
 void Bench::sampling() {
   const Matrix logits = random_matrix(1, kVocabulary);
-  for (const float temperature : {0.0f, 0.8f}) {
+  struct Case {
+    const char* name;
+    float temperature;
+    std::int64_t top_k;
+  };
+  for (const Case& each : {Case{"most probable token", 0.0f, 40},
+                           {"sampling, top 40", 0.8f, 40},
+                           {"sampling, all", 0.8f, 0}}) {
     engine::SamplingOptions options;
-    options.temperature = temperature;
+    options.temperature = each.temperature;
+    options.top_k = each.top_k;
     engine::Sampler sampler(options);
     std::vector<ops::RankedToken> ranked;
     // NaN or not, larger or not.
-    time(temperature == 0.0f ? "most probable token" : "sampling, top 40", tokens(1, kVocabulary),
-         {kFloat * kVocabulary, 2.0 * kVocabulary}, [&](std::int64_t) {
-           engine::rank(logits.values(), sampler.wanted(), ranked);
-           sampler.sample(ranked);
+    time(each.name, tokens(1, kVocabulary), {kFloat * kVocabulary, 2.0 * kVocabulary},
+         [&](std::int64_t) {
+           if (sampler.wanted() == 0) {
+             sampler.sample_row(logits.values());
+           } else {
+             engine::rank(logits.values(), sampler.wanted(), ranked);
+             sampler.sample(ranked);
+           }
          });
   }
 }
