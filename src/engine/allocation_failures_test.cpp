@@ -1,4 +1,8 @@
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -26,63 +30,87 @@ std::shared_ptr<const models::Model> small_model() {
   return model;
 }
 
-TEST(AllocationFailures, FailARequestAndLoseNothing) {
-  const auto model = small_model();
-  auto runner = std::make_unique<testing::PageReadingRunner>(kVocabulary);
-  EngineOptions options;
-  options.kv_bytes = 7 * runner->page_bytes();
-  options.prefill_rows = 24;
-  options.swap_bytes = 0;
-  Engine engine(model, std::move(runner), options, std::make_unique<NgramDrafts>(3));
-  int ended = 0;
-  int failed = 0;
-  std::vector<std::int32_t> last;
-  last.reserve(256);
-  const auto submit = [&] {
-    for (int i = 0; i < 2; ++i) {  // too many for the pages: one is preempted
+// Requests for two texts of a repeated token, too many for seven pages: one is preempted.
+class TwoTexts {
+ public:
+  using Ask = std::function<void(Request&)>;
+
+  TwoTexts(Engine& engine, Ask ask) : engine_(engine), ask_(std::move(ask)) { last.reserve(256); }
+
+  void submit() {
+    ended = failed = 0;
+    for (int i = 0; i < 2; ++i) {
       Request request;
       request.prompt.assign(static_cast<std::size_t>(37 + i), 3);
       request.max_tokens = 30;
-      request.sampling.temperature = 0;
-      request.sampling.frequency_penalty = 0.1f;
       request.ignore_end_tokens = true;
-      request.log_probabilities = 2;
-      request.on_finish = [&](const Completion& completion) {
+      ask_(request);
+      request.on_finish = [this](const Completion& completion) {
         ++ended;
         failed += completion.reason == FinishReason::kFailed ? 1 : 0;
         last.assign(completion.tokens.begin(), completion.tokens.end());
       };
-      engine.submit(std::move(request));
+      engine_.submit(std::move(request));
     }
-  };
-  submit();
+  }
+
+  int ended = 0;
+  int failed = 0;
+  std::vector<std::int32_t> last;
+
+ private:
+  Engine& engine_;
+  Ask ask_;
+};
+
+// Refuses each allocation of a load in turn, then runs another load; check(place, reached) comes
+// between. How many there were.
+template <typename Check>
+std::int64_t refuse_each(Engine& engine, TwoTexts& texts, Check check) {
+  texts.submit();
   engine.run_all();
-  const std::vector<std::int32_t> expected = last;
-  ASSERT_EQ(expected.size(), 30u);
-  ASSERT_GT(engine.state().preemptions, 0);
+  const std::vector<std::int32_t> expected = texts.last;
+  EXPECT_EQ(expected.size(), 30u);
+  EXPECT_GT(engine.state().preemptions, 0);
   std::int64_t place = 0;
-  for (bool reached = true; reached; ++place) {
-    submit();
-    ended = failed = 0;
+  for (bool reached = true; reached && !::testing::Test::HasFailure(); ++place) {
+    SCOPED_TRACE(place);
+    texts.submit();
     io::refuse_allocation_after(place);
     while (engine.step()) {
     }
     reached = !io::refusal_is_pending();
     io::refuse_allocation_after(-1);
-    ASSERT_EQ(ended, 2) << "allocation " << place;
-    ASSERT_EQ(failed > 0, reached) << "allocation " << place;
-    ASSERT_EQ(engine.state().pages_in_use, 0) << "allocation " << place;
-    submit();
+    EXPECT_EQ(texts.ended, 2);
+    EXPECT_EQ(engine.state().pages_in_use, 0);
+    check(reached);
+    texts.submit();
     engine.run_all();
-    ASSERT_EQ(last, expected) << "after allocation " << place;
+    EXPECT_EQ(texts.last, expected);
   }
-  EXPECT_GT(place, 300) << "every allocation was tried";
+  return place;
 }
 
-// What is refused of a step ahead, or of swapping, does not fail a request: the step is computed in
+TEST(AllocationFailures, FailARequestAndLoseNothing) {
+  auto runner = std::make_unique<testing::PageReadingRunner>(kVocabulary);
+  EngineOptions options;
+  options.kv_bytes = 7 * runner->page_bytes();
+  options.prefill_rows = 24;
+  options.swap_bytes = 0;
+  Engine engine(small_model(), std::move(runner), options, std::make_unique<NgramDrafts>(3));
+  TwoTexts texts(engine, [](Request& request) {
+    request.sampling.temperature = 0;
+    request.sampling.frequency_penalty = 0.1f;
+    request.log_probabilities = 2;
+  });
+  const std::int64_t places = refuse_each(
+      engine, texts, [&](bool reached) { EXPECT_EQ(texts.failed > 0, reached); });
+  EXPECT_GT(places, 300) << "every allocation was tried";
+}
+
+// What is refused to a step ahead, or to swapping, does not fail a request: the step is computed in
 // its turn, or the text again.
 TEST(AllocationFailures, LoseNothingOfStepsAheadAndSwappedPages) {
-  const auto model = small_model();
   auto owned = std::make_unique<testing::PageReadingRunner>(kVocabulary);
   testing::PageReadingRunner& runner = *owned;
   runner.steps_ahead = true;
@@ -90,51 +118,16 @@ TEST(AllocationFailures, LoseNothingOfStepsAheadAndSwappedPages) {
   options.kv_bytes = 7 * runner.page_bytes();
   options.prefill_rows = 24;
   options.swap_bytes = 10 * runner.page_bytes();
-  Engine engine(model, std::move(owned), options);
-  int ended = 0;
-  int failed = 0;
-  std::vector<std::int32_t> last;
-  last.reserve(256);
-  const auto submit = [&] {
-    for (int i = 0; i < 2; ++i) {
-      Request request;
-      request.prompt.assign(static_cast<std::size_t>(37 + i), 3);
-      request.max_tokens = 30;
-      request.sampling.seed = 5;
-      request.ignore_end_tokens = true;
-      request.on_finish = [&](const Completion& completion) {
-        ++ended;
-        failed += completion.reason == FinishReason::kFailed ? 1 : 0;
-        last.assign(completion.tokens.begin(), completion.tokens.end());
-      };
-      engine.submit(std::move(request));
-    }
-  };
-  submit();
-  engine.run_all();
-  const std::vector<std::int32_t> expected = last;
-  ASSERT_EQ(expected.size(), 30u);
-  ASSERT_GT(engine.state().swapped_tokens, 0);
-  std::int64_t place = 0;
+  Engine engine(small_model(), std::move(owned), options);
+  TwoTexts texts(engine, [](Request& request) { request.sampling.seed = 5; });
   std::int64_t survived = 0;
-  for (bool reached = true; reached; ++place) {
-    submit();
-    ended = failed = 0;
-    io::refuse_allocation_after(place);
-    while (engine.step()) {
-    }
-    reached = !io::refusal_is_pending();
-    io::refuse_allocation_after(-1);
-    survived += reached && failed == 0 ? 1 : 0;
-    ASSERT_EQ(ended, 2) << "allocation " << place;
-    ASSERT_EQ(engine.state().pages_in_use, 0) << "allocation " << place;
-    ASSERT_EQ(runner.under_way(), 0u) << "allocation " << place;
-    ASSERT_EQ(runner.swap_room(), 10) << "allocation " << place;
-    submit();
-    engine.run_all();
-    ASSERT_EQ(last, expected) << "after allocation " << place;
-  }
-  EXPECT_GT(place, 300) << "every allocation was tried";
+  const std::int64_t places = refuse_each(engine, texts, [&](bool reached) {
+    survived += reached && texts.failed == 0 ? 1 : 0;
+    EXPECT_EQ(runner.under_way(), 0u);
+    EXPECT_EQ(runner.swap_room(), 10);
+  });
+  EXPECT_GT(engine.state().swapped_tokens, 0);
+  EXPECT_GT(places, 300) << "every allocation was tried";
   EXPECT_GT(survived, 50);
 }
 
