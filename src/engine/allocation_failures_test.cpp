@@ -103,8 +103,8 @@ TEST(AllocationFailures, FailARequestAndLoseNothing) {
     request.sampling.frequency_penalty = 0.1f;
     request.log_probabilities = 2;
   });
-  const std::int64_t places = refuse_each(
-      engine, texts, [&](bool reached) { EXPECT_EQ(texts.failed > 0, reached); });
+  const std::int64_t places =
+      refuse_each(engine, texts, [&](bool reached) { EXPECT_EQ(texts.failed > 0, reached); });
   EXPECT_GT(places, 300) << "every allocation was tried";
 }
 
