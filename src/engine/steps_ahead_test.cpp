@@ -153,6 +153,30 @@ TEST(StepsAhead, AStepThatFailsUnderWayFailsItsRequestsAndNoOthers) {
   EXPECT_EQ(tested.engine->state().pages_in_use, 0);
 }
 
+// Its first page is whole when the second step has computed the first token.
+TEST(StepsAhead, PagesOfAStepThatFailsServeNobody) {
+  const Tested tested = make_engine({.steps_ahead = true, .drafts = nullptr});
+  Completion failed;
+  Request request = plain(kPageTokens - 1, 5);
+  request.on_finish = [&](const Completion& done) { failed = done; };
+  tested.engine->submit(request);
+  int finished = 0;
+  tested.runner->on_finish = [&] {
+    if (++finished == 2) {
+      core::fail(core::ErrorKind::kFailed, "the device is gone");
+    }
+  };
+  tested.engine->run_all();
+  ASSERT_EQ(failed.reason, FinishReason::kFailed);
+  ASSERT_EQ(failed.tokens.size(), 1u);
+  Request next = plain(kPageTokens - 1, 5);
+  next.prompt.push_back(failed.tokens.front());
+  next.prompt.push_back(1);
+  tested.engine->submit(next);
+  tested.engine->run_all();
+  EXPECT_EQ(tested.engine->state().prefix_hits, 0);
+}
+
 TEST(StepsAhead, NanFailsItsOwnRequest) {
   const Tested tested = make_engine({.steps_ahead = true, .drafts = nullptr});
   std::vector<Completion> completions(2);
