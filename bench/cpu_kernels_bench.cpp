@@ -427,6 +427,10 @@ void Bench::sampling() {
     engine::SamplingOptions options;
     options.temperature = each.temperature;
     options.top_k = each.top_k;
+    if (each.top_k == 0) {  // as OpenAI's clients ask
+      options.top_p = 1.0f;
+      options.min_p = 0.0f;
+    }
     engine::Sampler sampler(options);
     std::vector<ops::RankedToken> ranked;
     // NaN or not, larger or not.

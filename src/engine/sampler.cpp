@@ -147,7 +147,8 @@ std::optional<std::int32_t> Sampler::sample_row(std::span<const float> logits) {
   if (has_nan(logits)) {
     fail_with_nan();
   }
-  const std::int32_t drawn = ops::draw_from_row(logits, draw(random_.uniform()), weights_);
+  const std::int32_t drawn = ops::draw_from_row(logits, draw(random_.uniform()), weights_,
+                                                ops::cpu::vector_kernels().token_weights);
   if (logits[static_cast<std::size_t>(drawn)] == -std::numeric_limits<float>::infinity()) {
     return std::nullopt;
   }

@@ -206,4 +206,32 @@ inline Request plain(std::int64_t prompt, std::int64_t max_tokens) {
   return request;
 }
 
+/// Completion i is that of request i when it has ended.
+inline void submit_all(Engine& engine, std::vector<Request> requests,
+                       std::vector<Completion>& completions) {
+  completions.assign(requests.size(), {});
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
+    engine.submit(std::move(requests[i]));
+  }
+}
+
+/// There may be no memory for a prompt: who decodes beside it goes on.
+inline void decodes_beside_a_prompt_without_memory(const Tested& tested) {
+  std::vector<Completion> decoding;
+  submit_all(*tested.engine, {plain(10, 6)}, decoding);
+  tested.engine->step();
+  tested.runner->on_step = [](std::span<const Slice> slices) {
+    for (const Slice& slice : slices) {
+      core::require(slice.tokens.size() < 40, core::ErrorKind::kOutOfMemory, "no memory");
+    }
+  };
+  std::vector<Completion> prompt;
+  submit_all(*tested.engine, {plain(40, 6)}, prompt);
+  tested.engine->run_all();
+  EXPECT_EQ(decoding[0].reason, FinishReason::kLength);
+  EXPECT_EQ(decoding[0].tokens, run_alone(plain(10, 6)).tokens);
+  EXPECT_EQ(prompt[0].reason, FinishReason::kFailed);
+}
+
 }  // namespace nibble::engine::testing

@@ -206,25 +206,8 @@ TEST(Schedule, PromptsServePreemptedTextsWhereTheyAreAlike) {
   }
 }
 
-// There may be no memory for a prompt: who decodes beside it goes on.
 TEST(Schedule, AStepThatFailsBesideAPromptIsComputedInParts) {
-  const Tested tested = make_engine({.drafts = nullptr});
-  std::vector<Completion> completions(2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    Request request = plain(i == 0 ? 10 : 40, 6);
-    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
-    tested.engine->submit(request);
-    tested.engine->step();
-    tested.runner->on_step = [](std::span<const Slice> slices) {
-      for (const Slice& slice : slices) {
-        core::require(slice.tokens.size() < 40, core::ErrorKind::kOutOfMemory, "no memory");
-      }
-    };
-  }
-  tested.engine->run_all();
-  EXPECT_EQ(completions[0].reason, FinishReason::kLength);
-  EXPECT_EQ(completions[0].tokens, run_alone(plain(10, 6)).tokens);
-  EXPECT_EQ(completions[1].reason, FinishReason::kFailed);
+  decodes_beside_a_prompt_without_memory(make_engine({.drafts = nullptr}));
 }
 
 TEST(Schedule, AFailedStepFailsItsRequestsAndNoOthers) {
@@ -251,12 +234,8 @@ TEST(Schedule, AFailedStepFailsItsRequestsAndNoOthers) {
 
 TEST(Schedule, NanFailsItsOwnRequest) {
   const Tested tested = make_engine({.drafts = nullptr});
-  std::vector<Completion> completions(2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    Request request = plain(10 + static_cast<std::int64_t>(i), 5);
-    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
-    tested.engine->submit(request);
-  }
+  std::vector<Completion> completions;
+  submit_all(*tested.engine, {plain(10, 5), plain(11, 5)}, completions);
   tested.runner->nan_after = 11;
   tested.engine->run_all();
   EXPECT_EQ(completions[0].reason, FinishReason::kLength);

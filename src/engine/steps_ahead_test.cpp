@@ -112,32 +112,13 @@ TEST(StepsAhead, AnEngineThatGoesLeavesNothingUnderWay) {
 }
 
 TEST(StepsAhead, AStepThatCannotBeBegunIsComputedInParts) {
-  const Tested tested = make_engine({.steps_ahead = true, .drafts = nullptr});
-  std::vector<Completion> completions(2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    Request request = plain(i == 0 ? 10 : 40, 6);
-    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
-    tested.engine->submit(request);
-    tested.engine->step();
-    tested.runner->on_step = [](std::span<const Slice> slices) {
-      for (const Slice& slice : slices) {
-        core::require(slice.tokens.size() < 40, core::ErrorKind::kOutOfMemory, "no memory");
-      }
-    };
-  }
-  tested.engine->run_all();
-  EXPECT_EQ(completions[0].tokens, run_alone(plain(10, 6)).tokens);
-  EXPECT_EQ(completions[1].reason, FinishReason::kFailed);
+  decodes_beside_a_prompt_without_memory(make_engine({.steps_ahead = true, .drafts = nullptr}));
 }
 
 TEST(StepsAhead, AStepThatFailsUnderWayFailsItsRequestsAndNoOthers) {
   const Tested tested = make_engine({.max_batch = 2, .steps_ahead = true, .drafts = nullptr});
-  std::vector<Completion> completions(4);
-  for (std::size_t i = 0; i < 4; ++i) {
-    Request request = plain(10 + static_cast<std::int64_t>(i), 5);
-    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
-    tested.engine->submit(request);
-  }
+  std::vector<Completion> completions;
+  submit_all(*tested.engine, {plain(10, 5), plain(11, 5), plain(12, 5), plain(13, 5)}, completions);
   int finished = 0;
   tested.runner->on_finish = [&] {
     if (++finished == 2) {
@@ -179,12 +160,8 @@ TEST(StepsAhead, PagesOfAStepThatFailsServeNobody) {
 
 TEST(StepsAhead, NanFailsItsOwnRequest) {
   const Tested tested = make_engine({.steps_ahead = true, .drafts = nullptr});
-  std::vector<Completion> completions(2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    Request request = plain(10 + static_cast<std::int64_t>(i), 5);
-    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
-    tested.engine->submit(request);
-  }
+  std::vector<Completion> completions;
+  submit_all(*tested.engine, {plain(10, 5), plain(11, 5)}, completions);
   tested.runner->nan_after = 11;
   tested.engine->run_all();
   EXPECT_EQ(completions[0].tokens, run_alone(plain(10, 5)).tokens);

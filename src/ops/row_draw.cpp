@@ -5,56 +5,65 @@
 #include <numeric>
 
 namespace nibble::ops {
+namespace {
+
+TokenWeight sum_of(const std::vector<TokenWeight>& weights) {
+  return std::accumulate(weights.begin(), weights.end(), TokenWeight{0});
+}
+
+}  // namespace
+
+void weigh_tokens(const float* logits, std::int64_t n, float first, float temperature,
+                  TokenWeight* weights) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    weights[i] = weight_of(logits[i], first, temperature);
+  }
+}
 
 std::int32_t draw_from_row(std::span<const float> logits, const TokenDraw& draw,
-                           RowWeights& weights) {
+                           RowWeights& weights, WeighTokens weigh) {
   const auto largest = std::max_element(logits.begin(), logits.end());
   const float first = *largest;
   if (!std::isfinite(first)) {
     return static_cast<std::int32_t>(largest - logits.begin());
   }
-  weights.before.clear();
-  for (const float logit : logits) {
-    weights.before.push_back(weight_of(logit, first));
-  }
+  weights.before.resize(logits.size());
+  weights.behind.resize(logits.size());
+  weigh(logits.data(), std::ssize(logits), first, 1.0f, weights.before.data());
   if (draw.temperature == 1.0f) {
     weights.behind = weights.before;
   } else {
-    weights.behind.clear();
-    for (const float logit : logits) {
-      weights.behind.push_back(weight_of(logit, first, draw.temperature));
-    }
+    weigh(logits.data(), std::ssize(logits), first, draw.temperature, weights.behind.data());
   }
-  const TokenWeight wanted =
-      share_of(std::accumulate(weights.before.begin(), weights.before.end(), TokenWeight{0}),
-               static_cast<double>(draw.top_p));
-  const TokenWeight least = share_of(kFirstWeight, static_cast<double>(draw.min_p));
-  const auto stands_before = [&](std::size_t i, std::size_t other) {
-    return logits[i] > logits[other] || (logits[i] == logits[other] && i < other);
-  };
-  std::size_t bound = logits.size();  // tokens stand before it
-  for (double uniform = draw.uniform;; uniform = next_uniform(uniform)) {
-    const auto may_come = [&](std::size_t i) {
-      return weights.before[i] >= least && (bound == logits.size() || stands_before(i, bound));
-    };
-    TokenWeight sum = 0;
+  const auto keep = [&](auto may_come) {  // others weigh nothing, so that they are not drawn
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      sum += may_come(i) ? weights.behind[i] : 0;
+      weights.behind[i] = may_come(i) ? weights.behind[i] : 0;
     }
-    TokenWeight left = share_of(sum, uniform);
+  };
+  if (draw.min_p > 0.0f) {
+    const TokenWeight least = share_of(kFirstWeight, static_cast<double>(draw.min_p));
+    keep([&](std::size_t i) { return weights.before[i] >= least; });
+  }
+  for (double uniform = draw.uniform;; uniform = next_uniform(uniform)) {
+    TokenWeight left = share_of(sum_of(weights.behind), uniform);
     std::size_t drawn = 0;
-    while (!may_come(drawn) || left >= weights.behind[drawn]) {
-      left -= may_come(drawn) ? weights.behind[drawn] : 0;
-      ++drawn;
+    while (left >= weights.behind[drawn]) {
+      left -= weights.behind[drawn++];
     }
-    TokenWeight above = 0;
-    for (std::size_t i = 0; draw.top_p < 1.0f && i < logits.size(); ++i) {
-      above += stands_before(i, drawn) ? weights.before[i] : 0;
-    }
-    if (above == 0 || above < wanted) {
+    if (draw.top_p >= 1.0f) {
       return static_cast<std::int32_t>(drawn);
     }
-    bound = drawn;
+    const auto stands_before_drawn = [&](std::size_t i) {
+      return logits[i] > logits[drawn] || (logits[i] == logits[drawn] && i < drawn);
+    };
+    TokenWeight above = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      above += stands_before_drawn(i) ? weights.before[i] : 0;
+    }
+    if (above == 0 || above < share_of(sum_of(weights.before), static_cast<double>(draw.top_p))) {
+      return static_cast<std::int32_t>(drawn);
+    }
+    keep(stands_before_drawn);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/ranked_token.h"
+#include "ops/token_weight.h"
 
 #ifdef __CUDACC__
 #define NIBBLE_ON_BOTH __host__ __device__ __forceinline__
@@ -29,15 +30,8 @@ struct TokenDraw {
   std::int32_t top_k = 0;  // 0: all
 };
 
-/// What a token weighs: kFirstWeight times its probability beside that of the first one, rounded
-/// down. Sums of a row's weights fit 64 bits for vocabularies of up to 2^19 tokens.
-using TokenWeight = std::uint64_t;
-inline constexpr int kWeightBits = 44;
-inline constexpr TokenWeight kFirstWeight = TokenWeight{1} << kWeightBits;
-
 namespace draws {
 
-// No compiler may fuse these.
 NIBBLE_ON_BOTH double times(double a, double b) {
 #ifdef __CUDA_ARCH__
   return __dmul_rn(a, b);
@@ -52,33 +46,25 @@ NIBBLE_ON_BOTH double plus(double a, double b) {
   return a + b;
 #endif
 }
+NIBBLE_ON_BOTH std::int64_t to_integer(double x) {
+  return static_cast<std::int64_t>(x);
+}
+NIBBLE_ON_BOTH TokenWeight floor_of(double x) {
+  return static_cast<TokenWeight>(x);
+}
+
+#define NIBBLE_WEIGHT NIBBLE_ON_BOTH
+#include "ops/token_weight.inc"
+#undef NIBBLE_WEIGHT
 
 }  // namespace draws
 
-/// kFirstWeight e^x for x <= 0, to some 2^-44 of itself, rounded down.
+/// kFirstWeight e^x for x <= 0, to some 2^-44 of itself, rounded down: 0 below -31.
 NIBBLE_ON_BOTH TokenWeight weight_of(double x) {
-  using draws::plus;
-  using draws::times;
-  if (!(x > -31.0)) {  // less than one
+  if (!(x > -31.0)) {
     return 0;
   }
-  constexpr double kToInteger = 6755399441055744.0;  // 1.5 * 2^52: a sum with it has steps of 1
-  const double n =
-      plus(plus(times(x, 1.4426950408889634074), kToInteger), -kToInteger);  // log2(e) x, rounded
-  const double high = plus(x, times(-n, 0x1.62e42feep-1));  // ln(2): its first 32 bits, exactly
-  const double r = plus(high, times(-n, 0x1.a39ef35793c76p-33));  // and the rest
-  constexpr double kOverFactorial[] = {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
-                                       1.0 / 720,     1.0 / 120,    1.0 / 24,    1.0 / 6,
-                                       1.0 / 2,       1.0,          1.0};
-  double sum = 1.0 / 39916800;  // 1 / 11!
-  for (const double term : kOverFactorial) {
-    sum = plus(times(sum, r), term);
-  }
-  const std::uint64_t bits =
-      static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + kWeightBits + 1023) << 52;
-  double scale = 0;
-  memcpy(&scale, &bits, sizeof(scale));
-  return static_cast<TokenWeight>(times(sum, scale));
+  return draws::weight_within(x);
 }
 
 /// Before the temperature, and behind it. `first` is the largest logit of the row.

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include <immintrin.h>
 
 #include "ops/cpu/vector/vector_kernels.h"

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "ops/cpu/vector/vector_kernels.h"
 

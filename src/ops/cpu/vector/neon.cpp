@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include <arm_neon.h>
 
 #include "ops/cpu/vector/vector_kernels.h"

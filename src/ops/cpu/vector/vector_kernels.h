@@ -5,6 +5,7 @@
 
 #include "core/float16.h"
 #include "core/float8.h"
+#include "ops/token_weight.h"
 
 /// Loops over one vector of floats, compiled once for each instruction set and chosen at run time.
 /// Every function makes its additions in one fixed order for a given instruction set, so results do
@@ -123,6 +124,10 @@ struct VectorKernels {
   /// largest[i] = the largest of x[i run] to x[(i + 1) run - 1], as far as n reaches; whether some
   /// x is NaN, which leaves `largest` without meaning.
   bool (*largest_of_runs)(const float* x, std::int64_t n, std::int64_t run, float* largest);
+
+  /// The same bits as weigh_tokens() (ops/row_draw.h).
+  void (*token_weights)(const float* logits, std::int64_t n, float first, float temperature,
+                        TokenWeight* weights);
 
   /// x = cap tanh(x / cap) in place, cap > 0: within 1e-6 cap.
   void (*softcap)(float cap, float* x, std::int64_t n);

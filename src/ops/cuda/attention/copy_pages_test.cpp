@@ -4,37 +4,20 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/random.h"
-#include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/attention/kv_pool_for_tests.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using CudaCopyPages = device::GpuTest;
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes bytes_of(const KvPool& pool) {
-  Bytes bytes(static_cast<std::size_t>(pool.bytes()));
-  device::cuda::check(cudaMemcpy(bytes.data(), pool.layer(0), bytes.size(), cudaMemcpyDeviceToHost),
-                      "cudaMemcpy");
-  return bytes;
-}
-
 // More pages than one launch takes, in every layer, and nothing else.
 TEST_F(CudaCopyPages, CopiesEachPageInEveryLayer) {
   for (const KvLayout& layout : {KvLayout{KvType::kF16, 2, 64}, {KvType::kF32, 3, 18}}) {
     const KvPool pool(layout, 3, 700);
-    Bytes expected(static_cast<std::size_t>(pool.bytes()));
-    core::Random random(1);
-    for (std::uint8_t& byte : expected) {
-      byte = static_cast<std::uint8_t>(random.below(256));
-    }
-    device::cuda::check(
-        cudaMemcpy(pool.layer(0), expected.data(), expected.size(), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
+    PoolBytes expected = fill(pool);
     std::vector<PageCopy> copies = {{0, 699}};
     for (PageId i = 1; i < 300; ++i) {
       copies.push_back({i % 50, 300 + i});  // some pages to several

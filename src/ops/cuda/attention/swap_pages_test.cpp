@@ -3,25 +3,15 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/random.h"
-#include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/attention/kv_pool_for_tests.h"
 #include "ops/cuda/attention/swap_space.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using CudaSwapPages = device::GpuTest;
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes bytes_of(const KvPool& pool) {
-  Bytes bytes(static_cast<std::size_t>(pool.bytes()));
-  device::cuda::check(cudaMemcpy(bytes.data(), pool.layer(0), bytes.size(), cudaMemcpyDeviceToHost),
-                      "cudaMemcpy");
-  return bytes;
-}
-
 std::vector<SwappedPage> swapped(std::span<const PageId> pages,
                                  std::span<std::byte* const> places) {
   std::vector<SwappedPage> all;
@@ -39,14 +29,7 @@ TEST_F(CudaSwapPages, ComeBackInEveryLayer) {
   for (const KvLayout& layout :
        {KvLayout{KvType::kF16, 2, 64}, {KvType::kF32, 3, 18}, {KvType::kInt4, 2, 128}}) {
     const KvPool pool(layout, kLayers, kPages);
-    Bytes expected(static_cast<std::size_t>(pool.bytes()));
-    core::Random random(1);
-    for (std::uint8_t& byte : expected) {
-      byte = static_cast<std::uint8_t>(random.below(256));
-    }
-    device::cuda::check(
-        cudaMemcpy(pool.layer(0), expected.data(), expected.size(), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
+    PoolBytes expected = fill(pool);
     std::vector<PageId> from;
     std::vector<PageId> to;
     for (PageId i = 0; i < 300; ++i) {
