@@ -416,25 +416,15 @@ void Bench::softmax() {
 
 void Bench::sampling() {
   const Matrix logits = random_matrix(1, kVocabulary);
-  struct Case {
-    const char* name;
-    float temperature;
-    std::int64_t top_k;
-  };
-  for (const Case& each : {Case{"most probable token", 0.0f, 40},
-                           {"sampling, top 40", 0.8f, 40},
-                           {"sampling, all", 0.8f, 0}}) {
-    engine::SamplingOptions options;
-    options.temperature = each.temperature;
-    options.top_k = each.top_k;
-    if (each.top_k == 0) {  // as OpenAI's clients ask
-      options.top_p = 1.0f;
-      options.min_p = 0.0f;
-    }
+  const std::pair<const char*, engine::SamplingOptions> cases[] = {
+      {"most probable token", {.temperature = 0}},
+      {"sampling, top 40", {}},
+      {"sampling, all", {.top_k = 0, .top_p = 1, .min_p = 0}}};
+  for (const auto& [name, options] : cases) {
     engine::Sampler sampler(options);
     std::vector<ops::RankedToken> ranked;
     // NaN or not, larger or not.
-    time(each.name, tokens(1, kVocabulary), {kFloat * kVocabulary, 2.0 * kVocabulary},
+    time(name, tokens(1, kVocabulary), {kFloat * kVocabulary, 2.0 * kVocabulary},
          [&](std::int64_t) {
            if (sampler.wanted() == 0) {
              sampler.sample_row(logits.values());

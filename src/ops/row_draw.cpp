@@ -27,13 +27,13 @@ std::int32_t draw_from_row(std::span<const float> logits, const TokenDraw& draw,
   if (!std::isfinite(first)) {
     return static_cast<std::int32_t>(largest - logits.begin());
   }
-  weights.before.resize(logits.size());
   weights.behind.resize(logits.size());
-  weigh(logits.data(), std::ssize(logits), first, 1.0f, weights.before.data());
+  weigh(logits.data(), std::ssize(logits), first, draw.temperature, weights.behind.data());
   if (draw.temperature == 1.0f) {
-    weights.behind = weights.before;
-  } else {
-    weigh(logits.data(), std::ssize(logits), first, draw.temperature, weights.behind.data());
+    weights.before = weights.behind;
+  } else if (draw.top_p < 1.0f || draw.min_p > 0.0f) {  // else nobody asks
+    weights.before.resize(logits.size());
+    weigh(logits.data(), std::ssize(logits), first, 1.0f, weights.before.data());
   }
   const auto keep = [&](auto may_come) {  // others weigh nothing, so that they are not drawn
     for (std::size_t i = 0; i < logits.size(); ++i) {

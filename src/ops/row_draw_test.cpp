@@ -65,6 +65,25 @@ TEST(RowDraw, FollowsItWithinTheFewestThatReachP) {
   EXPECT_EQ(counts.size(), 3u);
 }
 
+// The second turn goes among the tokens before the one that the first has found.
+TEST(RowDraw, TurnsAreAmongThoseBefore) {
+  const std::vector<float> logits = {std::log(5.0f), std::log(2.0f), std::log(2.0f),
+                                     std::log(1.0f)};
+  RowWeights weights;
+  int seen = 0;
+  for (double uniform = 0.901; uniform < 1.0;
+       uniform += 0.001) {  // the last, which is none of them
+    const double second = next_uniform(uniform);
+    const std::int32_t expected = second * 9 < 5 ? 0 : second * 9 < 7 ? 1 : 2;
+    EXPECT_EQ(
+        draw_from_row(logits, {.uniform = uniform, .temperature = 1.0f, .top_p = 0.75f}, weights),
+        expected)
+        << uniform;
+    seen += expected != (second * 10 < 5 ? 0 : second * 10 < 7 ? 1 : second * 10 < 9 ? 2 : 3);
+  }
+  EXPECT_GT(seen, 5) << "where it makes a difference";
+}
+
 TEST(RowDraw, NeverTakesWhatIsForbidden) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits = {kNever, 0.5f, kNever, 0.5f, kNever};
