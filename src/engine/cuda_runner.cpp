@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/cpu_topology.h"
+#include "core/memory.h"
 #include "device/cuda/check.h"
 #include "device/cuda/event.h"
 #include "device/cuda/graph.h"
@@ -40,7 +41,7 @@ constexpr double kPoolShare = 0.8;        // of the memory that is free when wei
 /// How many tokens of each row a step ranks when `kept` are wanted: the first takes a third of the
 /// time that more do. Steps that rank as many are alike.
 std::int64_t ranks_of_step(std::int64_t kept) {
-  constexpr std::int64_t kRanks = 64;
+  constexpr std::int64_t kRanks = ops::kMostDrawn;
   return kept <= 1 ? kept : kept <= kRanks ? kRanks : 0;
 }
 
@@ -175,12 +176,13 @@ class CudaRunner final : public Runner, private StepsAhead {
     }
   }
 
-  SwappedPages* make_swap_space(std::int64_t bytes) override {
-    if (divided_) {
+  SwappedPages* make_swap_space(std::optional<std::int64_t> bytes) override {
+    const std::int64_t most = bytes ? *bytes : swap_bytes_that_pay();
+    if (divided_ || most == 0) {
       return nullptr;
     }
     ops_.make_current();
-    swapped_.emplace(ops_, page_bytes(), bytes, host_pool_);
+    swapped_.emplace(ops_, page_bytes(), most, host_pool_);
     return &*swapped_;
   }
 
@@ -244,6 +246,19 @@ class CudaRunner final : public Runner, private StepsAhead {
     ops_.make_current();
     step.arrived.synchronize();
     chosen.assign(step.all().begin(), step.all().end());
+  }
+
+  // As much as the KV cache, but none where computing a token again takes less time than its keys
+  // and values take over the bus twice. An H200 does some 18,000 multiplications of INT8 in the
+  // time in which a byte crosses its bus twice (55 GB/s); those of a few hundred tokens more cost
+  // half of that in a step that waits for memory (docs/experiments/serving.md).
+  std::int64_t swap_bytes_that_pay() const {
+    constexpr std::int64_t kMultiplicationsOfAByte = 32768;
+    const std::int64_t bytes_of_token = page_bytes() / ops::kPageTokens;
+    if (bytes_of_token * kMultiplicationsOfAByte > multiplications_per_token(network())) {
+      return 0;
+    }
+    return std::min(kv_bytes_, core::available_memory_bytes() / 4);
   }
 
   const models::Network& network() const { return model_->network; }

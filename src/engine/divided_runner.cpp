@@ -137,7 +137,7 @@ class LeadingRunner final : public ForwardingRunner {
   }
 
   // The other ranks would have to be told.
-  SwappedPages* make_swap_space(std::int64_t) override { return nullptr; }
+  SwappedPages* make_swap_space(std::optional<std::int64_t>) override { return nullptr; }
   StepsAhead* ahead() override { return nullptr; }
 
   std::vector<float> hidden_sum(const Slice& slice) override {

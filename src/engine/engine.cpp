@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/memory.h"
 #include "engine/engine_sequence.h"
 
 namespace nibble::engine {
@@ -40,20 +39,6 @@ std::int64_t page_count(const EngineOptions& options, const Runner& runner, std:
   return pages;
 }
 
-// The swap space where nobody says how much: none where computing a token again takes less time
-// than its keys and values take over the bus twice. An H200 does some 18,000 multiplications of
-// INT8 in the time in which a byte crosses its bus twice (55 GB/s); those of a few hundred tokens
-// more cost half of that in a step that waits for memory (docs/experiments/serving.md).
-std::int64_t default_swap_bytes(const Runner& runner, const models::Network& network,
-                                std::int64_t pages) {
-  constexpr std::int64_t kMultiplicationsOfAByte = 32768;
-  const std::int64_t bytes_of_token = runner.page_bytes() / kPageTokens;
-  if (bytes_of_token * kMultiplicationsOfAByte > multiplications_per_token(network)) {
-    return 0;
-  }
-  return std::min(pages * runner.page_bytes(), core::available_memory_bytes() / 4);
-}
-
 }  // namespace
 
 Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runner> runner,
@@ -70,10 +55,8 @@ Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runne
                               : std::min(options.prefill_rows, runner_->prefill_rows());
   options_.context = std::min(context_of(options, *model_), pages_.size() * kPageTokens);
   runner_->make_pages(pages_.size());
-  const std::int64_t swapped =
-      options.swap_bytes.value_or(default_swap_bytes(*runner_, model_->network, pages_.size()));
-  if (swapped > 0) {
-    swapped_ = runner_->make_swap_space(swapped);
+  if (options.swap_bytes != 0) {
+    swapped_ = runner_->make_swap_space(options.swap_bytes);
     core::require(swapped_ != nullptr || !options.swap_bytes, ErrorKind::kUsage,
                   "swap space is for models on one GPU, whose memory is not the host's; leave "
                   "--swap-space out");

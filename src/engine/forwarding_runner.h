@@ -26,7 +26,7 @@ class ForwardingRunner : public Runner {
                       std::vector<ops::RankedToken>& ranked) override {
     runner_->forward_ranked(slices, count, ranked);
   }
-  SwappedPages* make_swap_space(std::int64_t bytes) override {
+  SwappedPages* make_swap_space(std::optional<std::int64_t> bytes) override {
     return runner_->make_swap_space(bytes);
   }
   StepsAhead* ahead() override { return runner_->ahead(); }

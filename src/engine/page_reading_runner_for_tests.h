@@ -45,9 +45,9 @@ class PageReadingRunner final : public Runner, private StepsAhead, private Swapp
   std::int64_t room_for_pages() const override { return 1000; }
   bool rows_are_independent() const override { return independent; }
   bool prompts_are_alike() const override { return alike; }
-  SwappedPages* make_swap_space(std::int64_t bytes) override {
-    swap_room_ = bytes / page_bytes();
-    return this;
+  SwappedPages* make_swap_space(std::optional<std::int64_t> bytes) override {
+    swap_room_ = bytes.value_or(0) / page_bytes();
+    return bytes ? this : nullptr;
   }
   std::int64_t swap_room() const { return swap_room_; }  // in pages
   StepsAhead* ahead() override { return steps_ahead ? this : nullptr; }
@@ -131,21 +131,11 @@ class PageReadingRunner final : public Runner, private StepsAhead, private Swapp
 
   static ops::RankedToken drawn(std::span<const float> row, RankedTokens tokens,
                                 const ops::TokenDraw& draw) {
-    if (draw.temperature == 0.0f || tokens.front().id < 0) {
-      return tokens.front();
-    }
     ops::RowWeights weights;
-    if (draw.top_k == 0) {
+    if (draw.temperature > 0.0f && draw.top_k == 0 && tokens.front().id >= 0) {
       return {ops::draw_from_row(row, draw, weights), 0.0f};
     }
-    tokens =
-        tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(draw.top_k)));
-    for (const ops::RankedToken& token : tokens) {
-      weights.before.push_back(ops::weight_of(token.logit, tokens.front().logit));
-      weights.behind.push_back(ops::weight_of(token.logit, tokens.front().logit, draw.temperature));
-    }
-    return tokens[static_cast<std::size_t>(ops::draw_place(
-        weights.before.data(), weights.behind.data(), static_cast<int>(tokens.size()), draw))];
+    return ops::draw_from_ranked(tokens, draw, weights);
   }
 
   std::optional<Id> swap_out(std::span<const ops::PageId> pages) override {

@@ -146,8 +146,9 @@ class Runner {
                               std::vector<ops::RankedToken>& ranked);
 
   /// A new place for pages, of at most `bytes`, until make_pages(); null where the device's memory
-  /// is the host's, or ranks share the model.
-  virtual SwappedPages* make_swap_space(std::int64_t /*bytes*/) { return nullptr; }
+  /// is the host's, or ranks share the model. Where nobody says how much, as EngineOptions::
+  /// swap_bytes has it, which may be null, too.
+  virtual SwappedPages* make_swap_space(std::optional<std::int64_t> /*bytes*/) { return nullptr; }
 
   /// Null where steps can't be begun ahead.
   virtual StepsAhead* ahead() { return nullptr; }

@@ -128,19 +128,7 @@ std::int32_t Sampler::sample(RankedTokens ranked) {
   if (options_.temperature == 0.0f) {
     return ranked.front().id;
   }
-  if (options_.top_k > 0 && std::cmp_greater(ranked.size(), options_.top_k)) {
-    ranked = ranked.first(static_cast<std::size_t>(options_.top_k));
-  }
-  weights_.before.clear();
-  weights_.behind.clear();
-  for (const ops::RankedToken& token : ranked) {
-    const float first = ranked.front().logit;
-    weights_.before.push_back(ops::weight_of(token.logit, first));
-    weights_.behind.push_back(ops::weight_of(token.logit, first, options_.temperature));
-  }
-  const int place = ops::draw_place(weights_.before.data(), weights_.behind.data(),
-                                    static_cast<int>(ranked.size()), draw(random_.uniform()));
-  return ranked[static_cast<std::size_t>(place)].id;
+  return ops::draw_from_ranked(ranked, draw(random_.uniform()), weights_).id;
 }
 
 std::optional<std::int32_t> Sampler::sample_row(std::span<const float> logits) {

@@ -13,6 +13,26 @@ TokenWeight sum_of(const std::vector<TokenWeight>& weights) {
 
 }  // namespace
 
+RankedToken draw_from_ranked(std::span<const RankedToken> ranked, const TokenDraw& draw,
+                             RowWeights& weights) {
+  const RankedToken& first = ranked.front();
+  if (draw.temperature == 0.0f || first.id < 0) {
+    return first;
+  }
+  weights.before.clear();
+  weights.behind.clear();
+  for (const RankedToken& token : ranked) {
+    if (token.id < 0 || (draw.top_k > 0 && std::ssize(weights.before) == draw.top_k)) {
+      break;
+    }
+    weights.before.push_back(weight_of(token.logit, first.logit));
+    weights.behind.push_back(weight_of(token.logit, first.logit, draw.temperature));
+  }
+  return ranked[static_cast<std::size_t>(draw_place(weights.before.data(), weights.behind.data(),
+                                                    static_cast<int>(weights.before.size()),
+                                                    draw))];
+}
+
 void weigh_tokens(const float* logits, std::int64_t n, float first, float temperature,
                   TokenWeight* weights) {
   for (std::int64_t i = 0; i < n; ++i) {

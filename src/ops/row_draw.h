@@ -8,11 +8,17 @@
 
 namespace nibble::ops {
 
-/// Memory of draw_from_row(), to be used again.
+/// Memory of the draws below, to be used again.
 struct RowWeights {
   std::vector<TokenWeight> before;  // the temperature
   std::vector<TokenWeight> behind;
 };
+
+/// The token that a draw takes of the first ones of a row, largest first, of which there are at
+/// least top_k, or all; an id of -1 ends them. The first one where the temperature is 0, and where
+/// it has no id. The reference of cuda/sampling/draw_tokens.h.
+RankedToken draw_from_ranked(std::span<const RankedToken> ranked, const TokenDraw& draw,
+                             RowWeights& weights);
 
 /// weights[i] = weight_of(logits[i], first, temperature)
 using WeighTokens = void (*)(const float* logits, std::int64_t n, float first, float temperature,

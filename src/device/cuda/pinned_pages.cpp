@@ -1,6 +1,5 @@
 #include "device/cuda/pinned_pages.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <cuda_runtime_api.h>

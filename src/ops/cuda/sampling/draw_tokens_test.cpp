@@ -1,33 +1,15 @@
 #include "ops/cuda/sampling/draw_tokens.h"
 
-#include <algorithm>
-
 #include "core/random.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
 #include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/row_draw.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using CudaDrawTokens = device::GpuTest;
-
-RankedToken drawn_by_host(std::span<const RankedToken> row, const TokenDraw& draw) {
-  std::vector<TokenWeight> weights;
-  std::vector<TokenWeight> tempered;
-  for (const RankedToken& token : row) {
-    if (row.front().id < 0 || token.id < 0 || draw.temperature == 0.0f ||
-        (draw.top_k > 0 && std::ssize(weights) == draw.top_k)) {
-      break;
-    }
-    weights.push_back(weight_of(token.logit, row.front().logit));
-    tempered.push_back(weight_of(token.logit, row.front().logit, draw.temperature));
-  }
-  return weights.empty()
-             ? row.front()
-             : row[static_cast<std::size_t>(draw_place(weights.data(), tempered.data(),
-                                                       static_cast<int>(weights.size()), draw))];
-}
 
 // The same bits: draws lie beside the borders of tokens, too.
 TEST_F(CudaDrawTokens, AreThoseOfTheHost) {
@@ -58,11 +40,12 @@ TEST_F(CudaDrawTokens, AreThoseOfTheHost) {
                 stream.get());
     stream.synchronize();
     const auto got = drawn.values<RankedToken>();
+    RowWeights weights;
     std::size_t behind_the_first = 0;
     for (std::int64_t row = 0; row < kRows; ++row) {
       const auto first = static_cast<std::size_t>(row * count);
-      const RankedToken expected = drawn_by_host(
-          std::span(ranked).subspan(first, static_cast<std::size_t>(count)), draws[row]);
+      const RankedToken expected = draw_from_ranked(
+          std::span(ranked).subspan(first, static_cast<std::size_t>(count)), draws[row], weights);
       EXPECT_EQ(got[static_cast<std::size_t>(row)].id, expected.id) << row << " of " << count;
       behind_the_first += expected.id > 1000 ? 1 : 0;
     }
