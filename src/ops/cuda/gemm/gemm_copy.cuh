@@ -59,7 +59,7 @@ struct GemmCopy : GemmStages<Shape> {
 
   // After a tile: a stage that comes without anything in it.
   __device__ void lend_stage(Place& place) const {
-    if (Shape::kStaged.pays && a.staged) {
+    if (Shape::kStaged.pays && !Shape::kOwnStaging && a.staged) {
       for_each_free_stage(place, 0, 1, [&](int, int stage) { arrive(full(stage)); });
     }
   }

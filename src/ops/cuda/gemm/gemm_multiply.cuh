@@ -28,6 +28,7 @@ struct GemmMultiplier : GemmStages<Shape> {
   using typename Stages::Place;
   using Sum = typename Shape::Sum;
   static constexpr int kTokens = Shape::kTokens;
+  static constexpr int kResultTokens = Shape::kResultTokens;
   static constexpr int kSums = Shape::kSums;
 
   const CUtensorMap& outputs;
@@ -71,9 +72,14 @@ struct GemmMultiplier : GemmStages<Shape> {
   // No __ldg: the kernel before may still have been writing these when this one began.
   __device__ float token_scale(int token) const { return a.input_scales[token * a.token_stride]; }
 
-  // A thread's share of the scales of a tile's tokens, loaded before its products.
+  // Of the tokens of a tile, the first one whose results this block writes.
+  __device__ int first_token(OutputTile at) const {
+    return at.tokens * kTokens + this->part() * kResultTokens;
+  }
+
+  // A thread's share of the scales of these tokens, loaded before the products.
   struct TokenScales {
-    static constexpr int kCount = Shape::kStaged.pays ? kTokens / 128 : 0;
+    static constexpr int kCount = Shape::kStaged.pays ? (kResultTokens + 127) / 128 : 0;
     float values[kCount > 0 ? kCount : 1];
   };
   __device__ TokenScales token_scales(OutputTile at) const {
@@ -81,23 +87,28 @@ struct GemmMultiplier : GemmStages<Shape> {
     if constexpr (Shape::kScaledByToken) {
 #pragma unroll
       for (int i = 0; i < TokenScales::kCount; ++i) {
-        const int token = at.tokens * kTokens + i * 128 + static_cast<int>(threadIdx.x) % 128;
+        const int token = first_token(at) + i * 128 + static_cast<int>(threadIdx.x) % 128;
         scales.values[i] = token_scale(min(token, a.tokens - 1));
       }
     }
     return scales;
   }
 
-  // Writes a tile. `value(i, r, scale)` is value i, of row r, with the scale of its token.
+  // Writes a tile, or this block's half of it. `value(i, r, scale)` is value i, of row r, with the
+  // scale of its token.
   template <class Value>
   __device__ __forceinline__ void write(OutputTile at, const TokenScales& scales, Place& place,
                                         Value&& value) const {
     if constexpr (Shape::kStaged.pays) {
       if (a.staged) {
-        return write_staged(at, scales, place, value);
+        if constexpr (Shape::kOwnStaging) {
+          return write_apart(at, scales, value);
+        } else {
+          return write_staged(at, scales, place, value);
+        }
       }
     }
-    const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
+    const TileStore<kResultTokens, GemmArguments> to{a, first_row(at), first_token(at)};
     if constexpr (Shape::kScaledByToken) {
       to.store([&](int token) { return token_scale(token); }, value);
     } else {
@@ -105,13 +116,23 @@ struct GemmMultiplier : GemmStages<Shape> {
     }
   }
 
-  // Writes this block's half of the tokens of a tile, where k is divided.
+  /// Until results have left memory that is theirs: behind the last tile, or sooner.
+  __device__ void finish_writing() const {
+    if constexpr (Shape::kOwnStaging) {
+      if (a.staged) {
+        StagedStore<Shape, kResultTokens>::finish();
+      }
+    }
+  }
+
+ private:
+  // In memory that is theirs: they are on their way while the next tile is multiplied.
   template <class Value>
-  __device__ __forceinline__ void write_half(OutputTile at, Value&& value) const {
-    constexpr int kHalf = kTokens / 2;
-    const int first_token = at.tokens * kTokens + this->part() * kHalf;
-    const TileStore<kHalf, GemmArguments> to{a, first_row(at), first_token};
-    to.store([&](int token) { return token_scale(token); }, value);
+  __device__ __forceinline__ void write_apart(OutputTile at, const TokenScales& scales,
+                                              Value& value) const {
+    const int warpgroup = warp() / 4;
+    StagedStore<Shape, kResultTokens>::finish();  // of the tile before
+    store_staged(at, scales, this->staging_of(warpgroup), this->staged_scales_of(warpgroup), value);
   }
 
   // In the stage that is lent for it: inputs' memory holds the results, units' that of the scales.
@@ -119,26 +140,32 @@ struct GemmMultiplier : GemmStages<Shape> {
   __device__ __forceinline__ void write_staged(OutputTile at, const TokenScales& scales,
                                                Place& place, Value& value) const {
     const int warpgroup = warp() / 4;
-    const std::uint32_t scales_at = this->units_of(place.stage) + warpgroup * a.slot_bytes;
     wait_barrier(full(place.stage), place.parity);
-    const StagedStore<Shape> to{a,
-                                outputs,
-                                inputs_of(place.stage) + warpgroup * 2 * Shape::kStaged.piece_bytes,
-                                scales_at,
-                                at.strip * Shape::kRows + warpgroup * 64,
-                                at.tokens * kTokens};
-    if constexpr (Shape::kScaledByToken) {
+    store_staged(at, scales, inputs_of(place.stage) + warpgroup * 2 * Shape::kStaged.piece_bytes,
+                 this->units_of(place.stage) + warpgroup * a.slot_bytes, value);
+    StagedStore<Shape, kResultTokens>::finish();
+    release(place.stage);
+    advance(place);
+  }
+
+  template <class Value>
+  __device__ __forceinline__ void store_staged(OutputTile at, const TokenScales& scales,
+                                               std::uint32_t pieces, std::uint32_t scales_at,
+                                               Value& value) const {
+    const StagedStore<Shape, kResultTokens> to{
+        a, outputs, pieces, scales_at, at.strip * Shape::kRows + warp() / 4 * 64, first_token(at)};
 #pragma unroll
-      for (int i = 0; i < TokenScales::kCount; ++i) {
-        const int token = i * 128 + static_cast<int>(threadIdx.x) % 128;
+    for (int i = 0; i < TokenScales::kCount && Shape::kScaledByToken; ++i) {
+      const int token = i * 128 + static_cast<int>(threadIdx.x) % 128;
+      if (kResultTokens % 128 == 0 || token < kResultTokens) {
         asm volatile("st.shared.f32 [%0], %1;" ::"r"(scales_at + 4 * token), "f"(scales.values[i])
                      : "memory");
       }
+    }
+    if (Shape::kScaledByToken || Shape::kOwnStaging) {
       meet_in_warpgroup();
     }
     to.store(value);
-    release(place.stage);
-    advance(place);
   }
 };
 
@@ -177,12 +204,16 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
           return __fmul_rn(__fmul_rn(static_cast<float>(sum), r == 0 ? scales.x : scales.y), scale);
         };
         if constexpr (Shape::kDividesK) {
+          const HalfSums<Shape> both(*this);
           Sum half[kSums / 2];
-          HalfSums<Shape>(*this).add_up(sums, half, parity, index == first_tile(),
-                                        index + clusters() < tiles());
+          both.add_up(sums, half, parity, index == first_tile());
           parity ^= 1;
-          this->write_half(at,
-                           [&](int i, int r, float scale) { return scaled(half[i], r, scale); });
+          this->write(at, token_scales, place,
+                      [&](int i, int r, float scale) { return scaled(half[i], r, scale); });
+          if (index + clusters() < tiles()) {
+            this->finish_writing();
+            both.end_tile();
+          }
         } else {
           this->write(at, token_scales, place,
                       [&](int i, int r, float scale) { return scaled(sums[i], r, scale); });

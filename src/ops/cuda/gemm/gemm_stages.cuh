@@ -43,9 +43,20 @@ struct GemmShape {
   static constexpr int kScaleBytes = kScalesInRing ? kTokens * 4 : 0;
   static constexpr int kFullArrivals = kScalesInRing ? 2 + 32 : 2;  // that make it full
   static constexpr int kEmptyArrivals = 4 * kWarpgroups * kCluster;
-  // After each tile a stage is lent to the multiplying warps, for results on their way out.
+  // Results on their way out, of the tokens of a tile that a block finishes. They have memory of
+  // their own where a stage is too small for them, or where sums of the other block need it anyway;
+  // else a stage is lent to the multiplying warps after each tile.
+  static constexpr int kResultTokens = kDividesK ? kTokens / 2 : kTokens;
+  static constexpr bool kOwnStaging =
+      kDividesK || (kWarpgroups == 3 && kTokens == 128 && !kByGroup && Codes::kExpands);
+  static constexpr int kOwnBytes = kDividesK ? kResultTokens * 64 * 4 : 16 * 1024;  // a warpgroup's
   static constexpr StagedShape kStaged =
-      kDividesK ? StagedShape{} : staged_shape(kTokens, kInputBytes / kWarpgroups);
+      kOwnStaging ? own_staged_shape(kResultTokens, kOwnBytes)
+                  : staged_shape(kResultTokens, kInputBytes / kWarpgroups);
+  // Behind them: scales of tokens, and two barriers of HalfSums.
+  static constexpr int kScalesOfResults = kWarpgroups * kResultTokens * 4;
+  static constexpr int kStagingBytes =
+      kOwnStaging ? kWarpgroups * kOwnBytes + (kScalesOfResults + 16 + 1023) / 1024 * 1024 : 0;
 };
 
 /// What the copying and the multiplying warps both know: where stages lie, and which tiles this
@@ -53,7 +64,7 @@ struct GemmShape {
 template <class Shape>
 struct GemmStages {
   const GemmArguments& a;
-  std::uint32_t memory;  // address of this block's shared memory
+  std::uint32_t memory;  // address of the ring
 
   // A place in the ring. A barrier's phase ends each time the ring has gone round.
   struct Place {
@@ -76,6 +87,14 @@ struct GemmStages {
   }
   __device__ std::uint32_t scales_in(int stage) const {
     return memory + a.ring.scales + stage * Shape::kScaleBytes;
+  }
+  // In front of the ring (GemmShape::kOwnStaging): of a warpgroup, results on their way out and the
+  // scales of their tokens.
+  __device__ std::uint32_t staging_of(int warpgroup) const {
+    return memory - Shape::kStagingBytes + warpgroup * Shape::kOwnBytes;
+  }
+  __device__ std::uint32_t staged_scales_of(int warpgroup) const {
+    return staging_of(Shape::kWarpgroups) + warpgroup * Shape::kResultTokens * 4;
   }
   __device__ std::uint32_t full(int stage) const { return memory + a.ring.full + stage * 8; }
   __device__ std::uint32_t empty(int stage) const { return memory + a.ring.empty + stage * 8; }

@@ -53,7 +53,7 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
       std::conditional_t<Shape::kByGroup, GemmMultiplyByGroup<Shape>, GemmMultiplyByRow<Shape>>;
   constexpr bool kTwo = Shape::kWarpgroups == 2;  // that share the registers, or three
   extern __shared__ __align__(1024) std::uint8_t gemm_memory[];
-  std::uint32_t memory = shared_address(gemm_memory);
+  std::uint32_t memory = shared_address(gemm_memory) + Shape::kStagingBytes;
   settle(memory);  // or it would be computed again and again
   const GemmStages<Shape> stages{a, memory};
   init_stages(stages, inputs, outputs);
@@ -64,7 +64,9 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
   } else {
     set_registers<kTwo ? 232 : 160, true>();
     wait_for_predecessor();
-    Multiply(stages, outputs).run();
+    const Multiply multiply(stages, outputs);
+    multiply.run();
+    multiply.finish_writing();
   }
   if constexpr (Shape::kCluster > 1) {
     cluster_barrier();  // nobody leaves while another may still write to it

@@ -10,24 +10,16 @@
 
 namespace nibble::ops::cuda {
 
-/// Bytes of shared memory behind the ring that HalfSums takes.
-template <class Shape>
-constexpr int half_sums_bytes() {
-  constexpr int kBarriers = 2 * 8;
-  constexpr int kAlignment = 16;
-  return Shape::kDividesK ? Shape::kSums / 2 * 4 * 128 * Shape::kWarpgroups + kBarriers + kAlignment
-                          : 0;
-}
-
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /// Adds up the sums of a tile over the two blocks of a cluster that divide k: integers, so results
 /// do not depend on it. Each block sends the other one the half of the tokens that the other
 /// finishes, and adds what it gets to its own half. A thread has the same places in both blocks.
+/// What it gets comes to where its warpgroup's results leave (GemmShape::kOwnStaging).
 template <class Shape>
 struct HalfSums : GemmStages<Shape> {
   using Stages = GemmStages<Shape>;
-  using Stages::a, Stages::lane, Stages::part;
+  using Stages::lane, Stages::part;
   static constexpr int kHalf = Shape::kSums / 2;
   static constexpr int kThreads = 128 * Shape::kWarpgroups;  // that multiply
   static_assert(kHalf % 4 == 0, "four sums are sent at a time");
@@ -41,10 +33,10 @@ struct HalfSums : GemmStages<Shape> {
   }
 
   /// By all multiplying threads. `parity`: of the number of tiles before this one, `first`: there
-  /// are none, `more`: there are some behind it. Each block waits here for all that the other one
-  /// writes to it, so that either may end.
+  /// are none. Each block waits here for all that the other one writes to it, so that either may
+  /// end.
   __device__ __forceinline__ void add_up(const int (&sums)[Shape::kSums], int (&half)[kHalf],
-                                         std::uint32_t parity, bool first, bool more) const {
+                                         std::uint32_t parity, bool first) const {
     const bool upper = part() == 1;
     if (first) {
       wait_for_cluster();  // now the other block may be written to
@@ -77,23 +69,25 @@ struct HalfSums : GemmStages<Shape> {
         half[i + k] += got[k];
       }
     }
-    if (more) {
-      tell_other(empty());
-    }
+  }
+
+  /// By all multiplying threads, when the results of a tile have left and others follow.
+  __device__ void end_tile() const {
+    tell_other(empty());
   }
 
  private:
-  static constexpr int kStep = kThreads * 4;  // bytes from a sum of all threads to the next
+  static constexpr int kStep =
+      128 * 4;  // bytes from a sum of all threads of a warpgroup to the next
+  static_assert(kHalf * kStep == Shape::kOwnBytes, "sums take the place of results");
 
-  // Of what comes from the other block: this thread's first four sums; behind all, the barriers.
-  __device__ std::uint32_t begin() const {
-    return this->memory + (a.ring.bytes + 15) / 16 * 16;
-  }
+  // Of what comes from the other block: this thread's first four sums; the barriers.
   __device__ std::uint32_t place() const {
-    return begin() + (static_cast<int>(threadIdx.x) - 128) * 16;
+    return this->staging_of(static_cast<int>(threadIdx.x) / 128 - 1) +
+           static_cast<int>(threadIdx.x) % 128 * 16;
   }
   __device__ std::uint32_t full() const {
-    return begin() + kHalf * kStep;
+    return this->staged_scales_of(Shape::kWarpgroups);
   }
   __device__ std::uint32_t empty() const {
     return full() + 8;

@@ -13,14 +13,14 @@
 
 namespace nibble::ops::cuda {
 
-/// Whether results go through shared memory: where a stage can be spared for them, and the copy
-/// engine can write them. Blocks of a sum go that way sooner, and are never its work: written at
-/// once they would cross the link in small pieces.
-inline bool stages_results(const GemmArguments& a) {
-  constexpr int kFewestStages = 4;
-  constexpr int kFewestForBlocks = 3;
-  return a.output.in_blocks() ? a.ring.stages >= kFewestForBlocks
-                              : a.ring.stages >= kFewestStages && copies_results(a);
+/// Whether results go through shared memory: where they have some of their own or a stage can be
+/// spared for them, and the copy engine can write them. Blocks of a sum go that way sooner, and are
+/// never its work: written at once they would cross the link in small pieces.
+template <class Shape>
+bool stages_results(const GemmArguments& a) {
+  const int fewest = Shape::kOwnStaging ? 0 : a.output.in_blocks() ? 3 : 4;
+  return Shape::kStaged.pays && a.ring.stages >= fewest &&
+         (a.output.in_blocks() || copies_results(a));
 }
 
 /// Fills in how the work is cut, and launches.
@@ -31,10 +31,10 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   constexpr int kStripRowGroups = kWarpgroups * kCluster;
   using Shape = GemmShape<Codes, kTokens, kWarpgroups, kCluster, kScaling, kDividesK>;
   arguments.ring = ring_layout(Shape::kInputBytes, kWarpgroups * arguments.slot_bytes,
-                               Shape::kScaleBytes, kSharedBytes - half_sums_bytes<Shape>());
+                               Shape::kScaleBytes, kSharedBytes - Shape::kStagingBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
-  arguments.staged = Shape::kStaged.pays && stages_results(arguments);
+  arguments.staged = stages_results<Shape>(arguments);
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / Shape::kBlocks, tiles));
 
@@ -51,7 +51,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   const CUtensorMap outputs = arguments.boxed() ? output_map<Shape>(arguments) : CUtensorMap{};
   launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * Shape::kBlocks)),
                   dim3(Shape::kThreads), Shape::kBlocks,
-                  static_cast<std::size_t>(arguments.ring.bytes + half_sums_bytes<Shape>()), stream,
+                  static_cast<std::size_t>(arguments.ring.bytes + Shape::kStagingBytes), stream,
                   arguments, inputs, outputs);
 }
 

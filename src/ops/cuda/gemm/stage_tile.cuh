@@ -22,7 +22,7 @@ namespace nibble::ops::cuda {
 /// on, or (blocks of a sum) they send it themselves. Values are where TileStore (store_tile.cuh)
 /// has them, and become what it makes of them. Boxes of `map` cut off what lies outside of the
 /// matrix.
-template <class Shape>
+template <class Shape, int kTokens = Shape::kTokens>
 struct StagedStore {
   const GemmArguments& a;
   const CUtensorMap& map;
@@ -31,7 +31,6 @@ struct StagedStore {
   int first_row;
   int first_token;
 
-  static constexpr int kTokens = Shape::kTokens;
   static constexpr StagedShape kStaged = Shape::kStaged;
   static constexpr bool kFactors = Shape::kScaling == Scaling::kNone;  // integers have none
 
@@ -39,8 +38,8 @@ struct StagedStore {
   __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
   __device__ static bool leads() { return threadIdx.x % 128 == 0; }
 
-  /// `value(i, r, scale)` finishes value i with the scale of its token. Whoever leads waits at the
-  /// end until all has left the shared memory.
+  /// `value(i, r, scale)` finishes value i with the scale of its token. What is on its way then
+  /// has left the shared memory when whoever leads has seen finish().
   template <class Value>
   __device__ __forceinline__ void store(Value&& value) const {
     const TileStore<kTokens, GemmArguments> rows{a, first_row + 16 * warp(), first_token};
@@ -61,6 +60,8 @@ struct StagedStore {
     } else {
       store_codes(finished);
     }
+  }
+  __device__ static void finish() {
     if (leads()) {
       wait_until_read<0>();
     }

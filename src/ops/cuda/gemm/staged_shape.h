@@ -11,8 +11,8 @@ struct StagedShape {
   int half_tokens = 0;   // where they are float16: a box of 64 rows, or of 32 pairs of rows
 };
 
-/// For tiles of `tokens`, where a warpgroup has so many bytes.
-constexpr StagedShape staged_shape(int tokens, int bytes) {
+/// For results of `tokens`, where a warpgroup has so many bytes of its own.
+constexpr StagedShape own_staged_shape(int tokens, int bytes) {
   constexpr int kFloatBytes = 64 * 4;  // of a token
   constexpr int kHalfBytes = 64 * 2;
   constexpr int kMostHalfTokens = 64;  // whose results fit the registers at a time
@@ -21,12 +21,19 @@ constexpr StagedShape staged_shape(int tokens, int bytes) {
   while (2 * 2 * shape.float_tokens * kFloatBytes <= bytes && 4 * shape.float_tokens <= tokens) {
     shape.float_tokens *= 2;
   }
-  shape.pays = tokens >= 128 && shape.float_tokens >= 16;
+  shape.pays = true;
   shape.piece_bytes = shape.float_tokens * kFloatBytes;
   shape.half_tokens = shape.piece_bytes / kHalfBytes;
   if (shape.half_tokens > kMostHalfTokens) {
     shape.half_tokens = kMostHalfTokens;
   }
+  return shape;
+}
+
+/// The same where the bytes are those of a stage, which few tokens or small pieces do not repay.
+constexpr StagedShape staged_shape(int tokens, int bytes) {
+  StagedShape shape = own_staged_shape(tokens, bytes);
+  shape.pays = tokens >= 128 && shape.float_tokens >= 16;
   return shape;
 }
 

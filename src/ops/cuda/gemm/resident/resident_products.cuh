@@ -201,7 +201,8 @@ struct ResidentProducts : ResidentStages<Shape> {
       const StagedStore<Shape> to{
           a,         outputs,   memory + layout.pieces + warpgroup() * kResidentPieceBytes,
           scales_at, first_row, first_token};
-      return to.store(value);
+      to.store(value);
+      return StagedStore<Shape>::finish();
     }
     const TileStore<kTokens, GemmArguments, false> to{
         a, first_row + warp() * static_cast<int>(kTileRows), first_token};
