@@ -24,6 +24,7 @@
 #include "models/shard.h"
 #include "ops/cuda/divided/divided_cuda_ops.h"
 #include "ops/cuda/sampling/ranking.h"
+#include "ops/cuda/sampling/send_tokens.h"
 
 namespace nibble::engine {
 namespace {
@@ -60,13 +61,7 @@ struct ArrivingTokens {
   void fetch(const RankedRows& ranked, cudaStream_t stream) {
     count = ranked.rows * ranked.count;
     auto* const target = tokens.room_for<ops::RankedToken>(count);
-    if (count > 0) {
-      device::cuda::check(
-          cudaMemcpyAsync(target, ranked.tokens.as<const ops::RankedToken>(),
-                          static_cast<std::size_t>(count) * sizeof(ops::RankedToken),
-                          cudaMemcpyDeviceToHost, stream),
-          "cudaMemcpyAsync");
-    }
+    ops::cuda::send_tokens(ranked.tokens.as<const ops::RankedToken>(), count, target, stream);
     arrived.record(stream);
   }
   RankedTokens all() const {
@@ -290,10 +285,10 @@ class CudaRunner final : public Runner, private StepsAhead {
 
   // Puts the step's numbers on the device; the batch to give to operators, and its rows.
   std::pair<models::Batch<DividedCudaOps>, std::span<const std::int32_t>> begin_step(
-      std::span<const std::int32_t> rows) {
+      std::span<const std::int32_t> rows, const RankedRows* taken = nullptr) {
     const models::Batch<DividedCudaOps> batch{step_.tokens(), step_.positions(), parts_};
     const DividedCudaOps::Step step =
-        ops_.begin_step(batch, rows, windows_, attention().heads / attention().kv_heads);
+        ops_.begin_step(batch, rows, windows_, attention().heads / attention().kv_heads, taken);
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
@@ -305,10 +300,8 @@ class CudaRunner final : public Runner, private StepsAhead {
     for (const Slice& slice : slices) {
       append(slice);
     }
-    const auto [batch, rows] = begin_step(step_.logit_rows());
-    if (step_.any_unknown()) {
-      ops_.take_tokens(batch.tokens, *before);
-    }
+    const auto [batch, rows] =
+        begin_step(step_.logit_rows(), step_.any_unknown() ? before : nullptr);
     return run(batch, rows, std::min(ranks, config().vocabulary));
   }
 

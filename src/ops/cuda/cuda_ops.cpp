@@ -61,7 +61,8 @@ void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
 
 CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
                                   std::span<const std::int32_t> rows,
-                                  std::span<const std::int64_t> windows, std::int64_t group) {
+                                  std::span<const std::int64_t> windows, std::int64_t group,
+                                  const RankedRows* taken) {
   const auto m = static_cast<std::int64_t>(batch.tokens.size());
   core::require(m <= limits_.rows, ErrorKind::kFailed, "{} tokens in a step; at most {} are taken",
                 m, limits_.rows);
@@ -80,7 +81,12 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
     plan_sequences(batch, windows, group);
   }
   plan_memories(batch);
-  upload_.start(stream());
+  TakenTokens tokens;
+  if (taken != nullptr) {
+    tokens = {step_.on_device(step.tokens), m, taken->tokens.as<const RankedToken>(), taken->rows,
+              taken->count};
+  }
+  upload_.start(stream(), tokens);
   return step;
 }
 

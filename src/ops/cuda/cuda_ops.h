@@ -143,9 +143,11 @@ class CudaOps {
   };
   /// Slices have caches, all or none: those without are texts, which follow one another. The rows
   /// of texts are those that remember() keeps, from the first on; rows with caches are those that
-  /// attend() to their memories. Throws kFailed when the step is larger than its limits.
+  /// attend() to their memories. Token -1 - r is the first of row r of `taken` (step_upload.h).
+  /// Throws kFailed when the step is larger than its limits.
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
-                  std::span<const std::int64_t> windows, std::int64_t group);
+                  std::span<const std::int64_t> windows, std::int64_t group,
+                  const RankedRows* taken = nullptr);
 
   /// Which kernels attention takes in this step, as a number: it depends on how many sequences
   /// there are and how long they are, or how many tiles texts have. Recorded steps serve only steps
@@ -209,9 +211,6 @@ class CudaOps {
   /// which `ranked` has as many as are wanted (sampling/draw_rows.h, draw_tokens.h). `draws` lie in
   /// pinned memory of the host. Throws kFailed for more than kMostDrawn tokens.
   RankedRows draw(const Matrix& logits, const RankedRows& ranked, std::span<const TokenDraw> draws);
-  /// Tokens of the step, as begin_step() gave them, become what they stand for: -1 - r the first of
-  /// row r (sampling/take_tokens.h). Before all else that a step does.
-  void take_tokens(std::span<const std::int32_t> tokens, const RankedRows& ranked);
   Matrix matrix(std::int64_t rows, std::int64_t columns, MatrixType type = MatrixType::kFloat32) {
     return {pool_, rows, columns, type};
   }

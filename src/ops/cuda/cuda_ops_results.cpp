@@ -6,7 +6,6 @@
 #include "ops/cuda/sampling/draw_rows.h"
 #include "ops/cuda/sampling/draw_tokens.h"
 #include "ops/cuda/sampling/ranking.h"
-#include "ops/cuda/sampling/take_tokens.h"
 #include "ops/routing.h"
 
 /// The operators whose results the host reads.
@@ -51,11 +50,6 @@ RankedRows CudaOps::draw(const Matrix& logits, const RankedRows& ranked,
               target, stream());
   }
   return drawn;
-}
-
-void CudaOps::take_tokens(std::span<const std::int32_t> tokens, const RankedRows& ranked) {
-  cuda::take_tokens(step_.on_device(tokens), std::ssize(tokens),
-                    ranked.tokens.as<const RankedToken>(), ranked.rows, ranked.count, stream());
 }
 
 }  // namespace nibble::ops::cuda

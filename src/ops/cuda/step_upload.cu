@@ -20,9 +20,19 @@ struct DeviceRuns {
   DeviceRun runs[kRuns];
 };
 
+__device__ std::uint32_t taken(std::uint32_t bits, const TakenTokens& from) {
+  const auto token = static_cast<std::int32_t>(bits);
+  if (token >= 0) {
+    return bits;
+  }
+  const std::int64_t row = -1 - std::int64_t{token};
+  return row < from.rows ? static_cast<std::uint32_t>(max(0, from.ranked[row * from.ranks].id)) : 0;
+}
+
 // A thread for each 16 bytes. It finds their place before it reads: all of a warp, whose threads
 // may have different runs, cross the bus together.
-__global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceRuns all) {
+__global__ void __launch_bounds__(kThreads)
+    fetch_kernel(const __grid_constant__ DeviceRuns all, const __grid_constant__ TakenTokens take) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   const uint4* from = nullptr;
   uint4* to = nullptr;
@@ -36,14 +46,24 @@ __global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__
     first = run.end;
   }
   if (from != nullptr) {
-    *to = __ldcv(from);
+    uint4 found = __ldcv(from);
+    const auto at = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) -
+                                              reinterpret_cast<std::uintptr_t>(take.tokens)) /
+                    std::int64_t{sizeof(std::int32_t)};
+    if (at >= 0 && at < take.count) {
+      found.x = taken(found.x, take);
+      found.y = at + 1 < take.count ? taken(found.y, take) : found.y;
+      found.z = at + 2 < take.count ? taken(found.z, take) : found.z;
+      found.w = at + 3 < take.count ? taken(found.w, take) : found.w;
+    }
+    *to = found;
   }
   __threadfence();  // kernels that do not wait see it, too
 }
 
 }  // namespace
 
-void StepUpload::start(cudaStream_t stream) {
+void StepUpload::start(cudaStream_t stream, const TakenTokens& taken) {
   for (std::span<const Run> left(runs_); !left.empty();) {
     const auto some = left.first(std::min<std::size_t>(left.size(), kRuns));
     left = left.subspan(some.size());
@@ -58,7 +78,7 @@ void StepUpload::start(cudaStream_t stream) {
         all.runs[i].end = end;
       }
     }
-    fetch_kernel<<<(end + kThreads - 1) / kThreads, kThreads, 0, stream>>>(all);
+    fetch_kernel<<<(end + kThreads - 1) / kThreads, kThreads, 0, stream>>>(all, taken);
     device::cuda::check_launch("fetch_kernel");
   }
   read_.record(stream);

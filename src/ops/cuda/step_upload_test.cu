@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -95,6 +96,43 @@ TEST_F(CudaStepUpload, BeginsWhenTheLastRunsHaveBeenRead) {
   number = 6;
   stream.synchronize();
   EXPECT_EQ(device.values<int>().front(), 5);
+}
+
+TEST_F(CudaStepUpload, TakesTokensOfRowsAndKnownOnesStay) {
+  constexpr std::int64_t kBehind = 6;  // numbers that are no tokens
+  const device::cuda::Stream stream;
+  for (const std::int64_t ranks : {1, 64}) {
+    for (const std::int64_t m : {1, 3, 257, 1000}) {
+      const std::int64_t rows = m / 2 + 1;
+      std::vector<RankedToken> ranked(static_cast<std::size_t>(rows * ranks), {9999, 0.0f});
+      for (std::int64_t row = 0; row < rows; ++row) {
+        ranked[static_cast<std::size_t>(row * ranks)].id =
+            row % 7 == 3 ? -1 : static_cast<std::int32_t>(10 * row);
+      }
+      const device::cuda::PinnedBuffer host((m + kBehind + 3) / 4 * StepUpload::kAlignment);
+      auto* const given = host.as<std::int32_t>();
+      std::fill_n(given, host.bytes() / 4, -1);
+      std::vector<std::int32_t> expected(static_cast<std::size_t>(host.bytes() / 4), -1);
+      for (std::int64_t i = 0; i < m; ++i) {
+        const std::int64_t row = (i * 5 + 1) % (rows + 1);  // the last is none
+        const bool known = i % 3 == 1;
+        given[i] = static_cast<std::int32_t>(known ? i : -1 - row);
+        expected[static_cast<std::size_t>(i)] =
+            static_cast<std::int32_t>(known                         ? i
+                                      : row == rows || row % 7 == 3 ? 0
+                                                                    : 10 * row);
+      }
+      const auto tokens = poisoned<std::int32_t>(host.bytes() / 4);
+      const auto device_ranked = on_device(ranked);
+      StepUpload upload;
+      upload.begin();
+      upload.add(host.data(), tokens.data(), host.bytes());
+      upload.start(stream.get(), {tokens.as<std::int32_t>(), m,
+                                  device_ranked.as<const RankedToken>(), rows, ranks});
+      stream.synchronize();
+      EXPECT_EQ(tokens.values<std::int32_t>(), expected) << m << " of " << ranks;
+    }
+  }
 }
 
 TEST_F(CudaStepUpload, RefusesWhatLiesBetweenItsUnits) {

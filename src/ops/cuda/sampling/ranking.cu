@@ -11,6 +11,8 @@
 ///   thread t of 256   keys t, t + 256, ..., t + 15 * 256 of the part     in registers
 ///   bound             reached by the largest keys of about `count` threads, by bisection over bits
 ///   keys from it on   a few more than `count`                            to shared memory, sorted
+///
+/// For the largest key alone one block of more threads goes through a row.
 namespace nibble::ops::cuda {
 namespace {
 
@@ -140,6 +142,39 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+constexpr int kFirstThreads = 1024;
+constexpr int kFirstEach = 16;  // logits that a thread loads at a time
+
+/// ranked [row]: the first token of each row.
+__global__ void __launch_bounds__(kFirstThreads)
+    rank_first_kernel(LogitSource source, RankedToken* ranked) {
+  __shared__ LogitKey of_warps[kFirstThreads / kWarp];
+  const auto larger = [](LogitKey a, LogitKey b) { return max(a, b); };
+  const auto thread = static_cast<int>(threadIdx.x);
+  launch_dependents();
+  wait_for_predecessor();
+  const std::int64_t row = blockIdx.x;
+  LogitKey largest = kNoKey;
+  for (std::int64_t first = thread; first < source.columns; first += kFirstThreads * kFirstEach) {
+#pragma unroll
+    for (int i = 0; i < kFirstEach; ++i) {
+      largest = max(largest, source.at(row, first + i * kFirstThreads));
+    }
+  }
+  largest = over_warp(largest, larger);
+  if (thread % kWarp == 0) {
+    of_warps[thread / kWarp] = largest;
+  }
+  __syncthreads();
+  if (thread < kWarp) {
+    largest = over_warp(of_warps[thread], larger);
+    if (thread == 0) {
+      ranked[row] = token_of(largest);
+    }
+  }
+}
+static_assert(kFirstThreads / kWarp == kWarp, "a warp has a key of each");
+
 std::int64_t parts_of(std::int64_t columns) {
   return (columns + kPart - 1) / kPart;
 }
@@ -164,6 +199,10 @@ void rank(const float* logits, std::int64_t m, std::int64_t columns, std::int64_
           RankedToken* ranked, void* scratch, cudaStream_t stream) {
   if (m == 0) {
     return;
+  }
+  if (count == 1) {
+    return launch_dependent(rank_first_kernel, dim3(static_cast<unsigned>(m)), dim3(kFirstThreads),
+                            0, stream, LogitSource{logits, columns}, ranked);
   }
   auto* to = static_cast<LogitKey*>(scratch);
   launch(LogitSource{logits, columns}, m, count, to, ranked, stream);
