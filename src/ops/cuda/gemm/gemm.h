@@ -119,7 +119,7 @@ void require_any_output(const GemmOutput& output, std::int64_t rows);
 void require_unpaired(const GemmOutput& output, std::int64_t rows);
 
 /// How the work is cut. Integers are the same with every plan; products of warpgroups give the same
-/// bits whatever the tiles, and so do those of warps.
+/// bits whatever the tiles, and so do those of warps, but for float sums where k is divided.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
   int row_tile = 128;    // rows of a block of threads: 128; 192; 64, while its inputs stay
@@ -157,8 +157,8 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
 int gemm_most_in_cluster(const GemmWeights& weights, GemmInputs inputs, int row_tile,
                          int token_tile);
 
-/// Whether two blocks of threads can divide k of such tiles: of integers whose sums run over all
-/// of k, so that results do not depend on it.
+/// Whether two blocks of threads can divide k of such tiles, whose sums run over all of k: of
+/// integers, whose results do not depend on it, and of 4-bit weights with float16 inputs.
 bool gemm_divides_k(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
 
 /// The plans that the current device has.

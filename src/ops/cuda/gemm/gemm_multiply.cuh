@@ -193,31 +193,34 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
       const OutputTile at = tile(index);
       Sum sums[kSums];
       const auto token_scales = this->token_scales(at);
-      if constexpr (Shape::kScaling == Scaling::kNone) {
-        multiply_tile(sums, first_row(at), place);
-        this->write(at, token_scales, place, [&](int i, int, float) { return sums[i]; });
-      } else {
-        const __half2 loaded = row_scales_of<Codes>(a, first_row(at), lane());
-        multiply_tile(sums, first_row(at), place);
-        const float2 scales = scale_numbers<Codes>(a, loaded);
-        const auto scaled = [&](Sum sum, int r, float scale) {
-          return __fmul_rn(__fmul_rn(static_cast<float>(sum), r == 0 ? scales.x : scales.y), scale);
-        };
+      // `result(sum, r, scale)` is that of row r, with the scale of its token.
+      const auto finish = [&](auto&& result) {
         if constexpr (Shape::kDividesK) {
           const HalfSums<Shape> both(*this);
           Sum half[kSums / 2];
           both.add_up(sums, half, parity, index == first_tile());
           parity ^= 1;
           this->write(at, token_scales, place,
-                      [&](int i, int r, float scale) { return scaled(half[i], r, scale); });
+                      [&](int i, int r, float scale) { return result(half[i], r, scale); });
           if (index + clusters() < tiles()) {
             this->finish_writing();
             both.end_tile();
           }
         } else {
           this->write(at, token_scales, place,
-                      [&](int i, int r, float scale) { return scaled(sums[i], r, scale); });
+                      [&](int i, int r, float scale) { return result(sums[i], r, scale); });
         }
+      };
+      if constexpr (Shape::kScaling == Scaling::kNone) {
+        multiply_tile(sums, first_row(at), place);
+        finish([](Sum sum, int, float) { return sum; });
+      } else {
+        const __half2 loaded = row_scales_of<Codes>(a, first_row(at), lane());
+        multiply_tile(sums, first_row(at), place);
+        const float2 scales = scale_numbers<Codes>(a, loaded);
+        finish([&](Sum sum, int r, float scale) {
+          return __fmul_rn(__fmul_rn(static_cast<float>(sum), r == 0 ? scales.x : scales.y), scale);
+        });
       }
     }
   }

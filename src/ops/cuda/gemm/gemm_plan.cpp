@@ -125,8 +125,10 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
 }
 
 bool gemm_divides_k(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
+  const CodeKind codes = weights.units.format.codes;
+  const bool half_from_int4 = inputs == GemmInputs::kHalf && bits_of(codes) == 4 && !is_book(codes);
   return row_tile == 128 && (token_tile == 64 || token_tile == 128) &&
-         sums_rows_of_integers(weights, inputs) &&
+         (half_from_int4 || sums_rows_of_integers(weights, inputs)) &&
          unit_grid(weights.units.n, weights.units.k).blocks >= 2;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -26,11 +25,10 @@ struct GemmShape {
   static constexpr bool kDividesK = kDividesK_;
   static constexpr int kBlocks = kDividesK ? 2 : kCluster;  // of a cluster
   static_assert(kCluster == 1 || !kDividesK, "blocks share tokens or divide k");
-  static_assert(!kDividesK || (kScaling_ == Scaling::kByRow && std::is_same_v<Sum, int>),
-                "only sums of integers are the same however k is divided");
   static constexpr Scaling kScaling = kScaling_;
   static constexpr bool kByGroup =
       kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
+  static_assert(!kDividesK || !kByGroup, "sums of groups are not divided");
   static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
   static constexpr bool kSendsBlocks = true;  // BlockOutput
   static constexpr bool kScaledByToken =

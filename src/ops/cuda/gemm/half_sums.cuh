@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -12,14 +13,16 @@ namespace nibble::ops::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// Adds up the sums of a tile over the two blocks of a cluster that divide k: integers, so results
-/// do not depend on it. Each block sends the other one the half of the tokens that the other
-/// finishes, and adds what it gets to its own half. A thread has the same places in both blocks.
-/// What it gets comes to where its warpgroup's results leave (GemmShape::kOwnStaging).
+/// Adds up the sums of a tile over the two blocks of a cluster that divide k. Those of integers do
+/// not depend on it; those of floats are the sum of two, in either order. Each block sends the
+/// other one the half of the tokens that the other finishes, and adds what it gets to its own half.
+/// A thread has the same places in both blocks. What it gets comes to where its warpgroup's results
+/// leave (GemmShape::kOwnStaging).
 template <class Shape>
 struct HalfSums : GemmStages<Shape> {
   using Stages = GemmStages<Shape>;
   using Stages::lane, Stages::part;
+  using Sum = typename Shape::Sum;
   static constexpr int kHalf = Shape::kSums / 2;
   static constexpr int kThreads = 128 * Shape::kWarpgroups;  // that multiply
   static_assert(kHalf % 4 == 0, "four sums are sent at a time");
@@ -35,7 +38,7 @@ struct HalfSums : GemmStages<Shape> {
   /// By all multiplying threads. `parity`: of the number of tiles before this one, `first`: there
   /// are none. Each block waits here for all that the other one writes to it, so that either may
   /// end.
-  __device__ __forceinline__ void add_up(const int (&sums)[Shape::kSums], int (&half)[kHalf],
+  __device__ __forceinline__ void add_up(const Sum (&sums)[Shape::kSums], Sum (&half)[kHalf],
                                          std::uint32_t parity, bool first) const {
     const bool upper = part() == 1;
     if (first) {
@@ -48,7 +51,7 @@ struct HalfSums : GemmStages<Shape> {
       int sent[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        sent[k] = upper ? sums[i + k] : sums[kHalf + i + k];
+        sent[k] = bits_of(upper ? sums[i + k] : sums[kHalf + i + k]);
         half[i + k] = upper ? sums[kHalf + i + k] : sums[i + k];
       }
       asm volatile("st.shared::cluster.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(there + i * kStep),
@@ -66,7 +69,7 @@ struct HalfSums : GemmStages<Shape> {
                    : "memory");
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        half[i + k] += got[k];
+        half[i + k] += sum_of(got[k]);
       }
     }
   }
@@ -80,6 +83,20 @@ struct HalfSums : GemmStages<Shape> {
   static constexpr int kStep =
       128 * 4;  // bytes from a sum of all threads of a warpgroup to the next
   static_assert(kHalf * kStep == Shape::kOwnBytes, "sums take the place of results");
+
+  __device__ static int bits_of(int sum) {
+    return sum;
+  }
+  __device__ static int bits_of(float sum) {
+    return __float_as_int(sum);
+  }
+  __device__ static Sum sum_of(int bits) {
+    if constexpr (std::is_same_v<Sum, float>) {
+      return __int_as_float(bits);
+    } else {
+      return bits;
+    }
+  }
 
   // Of what comes from the other block: this thread's first four sums; the barriers.
   __device__ std::uint32_t place() const {

@@ -91,14 +91,21 @@ void launch_tall_or_wide(const GemmPlan& plan, const GemmArguments& arguments,
   launch_wide<Codes, kScaling>(plan, arguments, stream);
 }
 
+/// For its tiles of 128 rows whose k two blocks divide.
+template <class Codes, Scaling kScaling>
+void launch_divided(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  if (plan.token_tile == 64) {
+    return launch_wgmma<Codes, 64, 2, 1, kScaling, true>(plan, arguments, stream);
+  }
+  launch_wgmma<Codes, 128, 2, 1, kScaling, true>(plan, arguments, stream);
+}
+
 /// Integers whose sums run over all of k: also taller tiles, and blocks that divide k.
 template <class Codes>
 void launch_integers_by_row(const GemmPlan& plan, const GemmArguments& arguments,
                             cudaStream_t stream) {
   if (plan.divides_k) {
-    return plan.token_tile == 64
-               ? launch_wgmma<Codes, 64, 2, 1, Scaling::kByRow, true>(plan, arguments, stream)
-               : launch_wgmma<Codes, 128, 2, 1, Scaling::kByRow, true>(plan, arguments, stream);
+    return launch_divided<Codes, Scaling::kByRow>(plan, arguments, stream);
   }
   if (plan.row_tile == 192 && plan.token_tile == 128) {
     return launch_wgmma<Codes, 128, 3, 1, Scaling::kByRow>(plan, arguments, stream);
