@@ -40,7 +40,7 @@ double time_of_resident(const GemmPlan& plan, const GemmWeights& weights, int to
 double time_of_divided(const GemmPlan& plan, std::int64_t rounds, std::int64_t units,
                        bool eight_bits) {
   const double sums = 1000.0 / static_cast<double>(units) * plan.row_tile;
-  return time_of_rounds(plan, rounds) / 2 * (eight_bits ? 1.3 : 1.0) +
+  return time_of_rounds(plan, rounds) / 2 * (eight_bits ? 1.15 : 1.0) +
          static_cast<double>(rounds) * sums;
 }
 
