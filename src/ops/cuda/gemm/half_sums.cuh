@@ -80,8 +80,7 @@ struct HalfSums : GemmStages<Shape> {
   }
 
  private:
-  static constexpr int kStep =
-      128 * 4;  // bytes from a sum of all threads of a warpgroup to the next
+  static constexpr int kStep = 128 * 4;  // bytes from a sum of a warpgroup's threads to the next
   static_assert(kHalf * kStep == Shape::kOwnBytes, "sums take the place of results");
 
   __device__ static int bits_of(int sum) {
