@@ -39,8 +39,8 @@ using ops::cuda::RankedRows;
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
-/// How many tokens of each row a step ranks when `kept` are wanted: the first takes a third of the
-/// time that more do. Steps that rank as many are alike.
+/// How many tokens of each row a step ranks when `kept` are wanted: the first takes at most a
+/// third of the time that more do. Steps that rank as many are alike.
 std::int64_t ranks_of_step(std::int64_t kept) {
   constexpr std::int64_t kRanks = ops::kMostDrawn;
   return kept <= 1 ? kept : kept <= kRanks ? kRanks : 0;

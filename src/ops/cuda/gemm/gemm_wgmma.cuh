@@ -11,10 +11,11 @@
 #include "ops/cuda/gemm/gemm_multiply_by_group.cuh"
 
 /// The kernel for sm_90a. A block of threads computes one tile after the other: warpgroup 0 copies,
-/// each of the others multiplies 64 rows. Their results leave through a stage of the ring that is
-/// lent for that (stage_tile.cuh), or from registers (store_tile.cuh). The blocks of a cluster take
-/// neighbouring strips of rows and the same tokens, of which each reads its share for all of them;
-/// or they divide k, and each finishes half of the tokens (half_sums.cuh).
+/// each of the others multiplies 64 rows. Their results leave through shared memory
+/// (stage_tile.cuh), their own or a stage of the ring that is lent for that, or from registers
+/// (store_tile.cuh). The blocks of a cluster take neighbouring strips of rows and the same tokens,
+/// of which each reads its share for all of them; or they divide k, and each finishes half of the
+/// tokens (half_sums.cuh).
 namespace nibble::ops::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
