@@ -25,6 +25,7 @@ words_of() {
     cuda_dense_bench) words=(f16) ;;
     cuda_sparse_bench) words=(o) ;;
     cuda_kept_bench) words=(64x4096x4096) ;;
+    cuda_chain_bench) words=(1024x2816x3072) ;;
     cuda_trellis_bench) words=(1x4096x4096) ;;
     cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
     cuda_packed_attention_bench) words=(1x32) ;;

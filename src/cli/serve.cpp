@@ -69,7 +69,8 @@ class Serve final : public ModelCommand {
       }
     }
     core::keep_little_freed_memory();
-    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
+    engine::RunnerOptions runner_options = ranks.options(model_, running_);
+    runner_options.alike_steps = engine_.deterministic;
     if (ranks.follow(model_, runner_options)) {
       return;
     }

@@ -175,8 +175,10 @@ inline constexpr device::Place kCuda{device::Kind::kCuda, 0};
 /// On the GPU with exact dense layers, such as the output layer: what differs from the CPU is what
 /// a test is about.
 inline std::unique_ptr<Runner> open(const std::shared_ptr<const models::Model>& model,
-                                    device::Place place, ops::KvTypes kv = ops::KvType::kF16) {
+                                    device::Place place, ops::KvTypes kv = ops::KvType::kF16,
+                                    bool alike_steps = false) {
   RunnerOptions options;
+  options.alike_steps = alike_steps;
   options.place = place;
   options.cpu.threads = 2;
   options.cpu.activations = place.kind == device::Kind::kCpu ? ops::ActivationPrecision::kInt16

@@ -88,7 +88,8 @@ class CudaRunner final : public Runner, private StepsAhead {
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
         ops_({}, options.schedules, options.place.index,
-             {.exact = options.cpu.activations == ops::ActivationPrecision::kFloat}),
+             {.exact = options.cpu.activations == ops::ActivationPrecision::kFloat,
+              .chained = !options.alike_steps}),
         step_(config().vocabulary) {
     prepare_layers(*model_, ops_, host_pool_);
     if (communicator) {

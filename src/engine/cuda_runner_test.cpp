@@ -141,8 +141,10 @@ TEST_F(CudaRunner, EachTypeOfCacheGivesTheLossOfTheCpu) {
 }
 
 /// On the GPU, dense layers as they are unless exactness is asked for.
-std::unique_ptr<Runner> open_rounding(const std::shared_ptr<const models::Model>& model) {
+std::unique_ptr<Runner> open_rounding(const std::shared_ptr<const models::Model>& model,
+                                      bool alike_steps = true) {
   RunnerOptions options;
+  options.alike_steps = alike_steps;
   options.place = kCuda;
   options.kv_types = ops::KvType::kF16;
   return make_runner(model, options);
@@ -206,6 +208,33 @@ TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
   expect_same_bits_in_every_batch(*open_rounding(rounded("int4-sym-g128")), 5);
 }
 
+// Layers of a single token run in one kernel unless steps are to be alike, with other last bits.
+TEST_F(CudaRunner, AStepOfOneTokenIsNearOneThatIsAlikeOthers) {
+  const std::vector<std::int32_t> prompt = ids();
+  std::vector<std::vector<float>> logits;
+  for (const bool alike : {true, false, false}) {
+    const std::unique_ptr<Runner> runner = open_rounding(rounded("int4-sym-g128"), alike);
+    FixedSequences sequences(*runner, 1, 64);
+    const Slice given = sequences.next(0, std::span(prompt).first(prompt.size() - 4));
+    runner->forward({&given, 1});
+    std::vector<float>& all = logits.emplace_back();
+    for (std::size_t step = prompt.size() - 4; step < prompt.size(); ++step) {
+      const Slice token = sequences.next(0, std::span(prompt).subspan(step, 1));
+      const LogitsView row = runner->forward({&token, 1});
+      all.insert(all.end(), row.values.begin(), row.values.end());
+    }
+  }
+  double difference = 0.0;
+  double size = 0.0;
+  for (std::size_t i = 0; i < logits[0].size(); ++i) {
+    difference += std::pow(static_cast<double>(logits[1][i]) - logits[0][i], 2);
+    size += std::pow(static_cast<double>(logits[0][i]), 2);
+  }
+  EXPECT_GT(difference, 0.0) << "no chain ran";
+  EXPECT_LT(std::sqrt(difference), 1e-3 * std::sqrt(size));
+  EXPECT_EQ(logits[1], logits[2]) << "other bits in another run";
+}
+
 // Layers put inputs of up to four sequences in order themselves, and operators those of eight.
 TEST_F(CudaRunner, ASequenceOfOrderedInputsHasTheSameBitsInBatchesOfUpTo8) {
   for (const std::int64_t count : {4, 9}) {  // one of them alone
@@ -233,7 +262,7 @@ TEST_F(CudaRunner, PromptsAndDecodingShareAStep) {
                                   {ops::KvType::kFp8, 0.999},
                                   {ops::KvType::kInt4, 0.999}}) {
     SCOPED_TRACE(static_cast<int>(kv));
-    const auto runner = open(rounded("int4-sym-g128"), kCuda, kv);
+    const auto runner = open(rounded("int4-sym-g128"), kCuda, kv, true);
     std::vector<std::vector<float>> apart;
     for (const bool together : {false, true}) {
       FixedSequences sequences(*runner, 4, 64);

@@ -195,6 +195,9 @@ struct RunnerOptions {
   ops::KvTypes kv_types;
   // On a GPU: how its linear layers are divided (kernel_schedules.h); null: as is built in.
   std::shared_ptr<const ops::cuda::Schedules> schedules;
+  // On a GPU: a step of one token has the bits of one of a few, which costs up to a tenth of the
+  // speed of one text.
+  bool alike_steps = false;
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 

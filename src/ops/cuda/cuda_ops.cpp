@@ -50,7 +50,11 @@ CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> sche
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),
       precision_(precision),
-      step_(kNumbersOfRow * limits.rows) {}
+      step_(kNumbersOfRow * limits.rows) {
+  if (!precision.chained) {
+    keep_layers_apart();
+  }
+}
 
 void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);

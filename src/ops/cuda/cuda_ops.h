@@ -24,6 +24,7 @@
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/elementwise/text_pooling.h"
 #include "ops/cuda/expert_lists.h"
+#include "ops/cuda/layer_chain/pending_layers.h"
 #include "ops/cuda/linear/linear_layer.h"
 #include "ops/cuda/packed/unit_packer.h"
 #include "ops/cuda/range_flag.h"
@@ -51,6 +52,7 @@ struct Precision {
   bool exact = false;  // activations of dense layers stay in float32 (LinearProblem::exact)
   MatrixType matrices = MatrixType::kFloat32;  // that embed() makes
   bool float_texts = false;  // float32 matrices see float32 inside texts, else float16
+  bool chained = true;  // layers of one token may run in one kernel, with last bits of their own
 };
 
 /// The first tokens of rows by their logits, on the device: `tokens` [rows, count] of RankedToken.
@@ -106,8 +108,15 @@ class CudaOps {
   void make_current() const noexcept { cudaSetDevice(device_.index); }
 
   const device::CudaDevice& device() const { return device_; }
-  cudaStream_t stream() const { return stream_.get(); }
-  void synchronize() const { wait_ ? wait_() : stream_.synchronize(); }
+  /// With all that operators have been asked for so far.
+  cudaStream_t stream() const {
+    pending_.start(stream_.get());
+    return stream_.get();
+  }
+  void synchronize() const {
+    pending_.start(stream_.get());
+    wait_ ? wait_() : stream_.synchronize();
+  }
 
   /// Brings the weights of a set to the device; linear() needs it.
   void prepare(const LinearSet& set, UnitPacker& packer);
@@ -219,6 +228,9 @@ class CudaOps {
   /// How synchronize() waits for the stream, where that is not all that is to be looked after.
   void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
 
+  /// Has each layer run in a kernel of its own from here on.
+  void keep_layers_apart() { pending_.refuse(); }
+
   /// Whether the product of a set can send its results to another GPU.
   bool sends(const Input& input, const LinearSet& set) const;
   /// Has it do so.
@@ -309,6 +321,9 @@ class CudaOps {
   static bool writes_halves(const Layers& layers, std::int64_t m);
   Matrix linear_parts(Input& input, const Layers& layers, MatrixType type);
   Matrix linear_floats(Input& input, const LinearSet& set);
+  std::optional<ChainedLayer> chained(const Input& input, const Layers& layers) const;
+  std::optional<Input> linear_chained(const Input& input, const Layers& layers,
+                                      const ActivateInto& into);
   Input linear_activated(Input& input, const LinearSet& set, const ActivateInto& into);
   Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const ActivateInto& into);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
@@ -332,6 +347,7 @@ class CudaOps {
   std::shared_ptr<const Schedules> schedules_;
   Precision precision_;
   device::cuda::Stream stream_;
+  mutable PendingLayers pending_;  // what stream() does not have yet
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
   StepUpload upload_;
   StepInputs step_;

@@ -59,10 +59,27 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   return y;
 }
 
+// The layer of a set as one that may wait for others, if it may.
+std::optional<ChainedLayer> CudaOps::chained(const Input& input, const Layers& layers) const {
+  if (layers.parts.size() != 1 || !layers.adapters.empty() || input.type_ != MatrixType::kFloat32 ||
+      input.m_ != 1) {
+    return std::nullopt;
+  }
+  const LinearLayer& layer = layers.parts.front();
+  std::optional<ChainedLayer> chained =
+      layer.is_chainable() ? layer.chained(input.of(layer)) : std::nullopt;
+  return chained && pending_.takes(*chained) ? chained : std::nullopt;
+}
+
 // All parts side by side, without adapters.
 CudaOps::Matrix CudaOps::linear_parts(Input& input, const Layers& layers, MatrixType type) {
   Matrix y = matrix(input.m_, layers.n, type);
   y.set_paired(layers.parts.front().paired());
+  if (auto layer = y.is_half() ? std::nullopt : chained(input, layers)) {
+    layer->y = y.data();
+    pending_.add(*layer, stream_.get());
+    return y;
+  }
   std::int64_t column = 0;
   for (const LinearLayer& part : layers.parts) {
     GemmOutput output;
@@ -96,6 +113,12 @@ std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& se
   const Layers& layers = layers_of(set);
   if (onto.x.is_half() || !fuses(layers, input.m_, {.adds = true})) {
     return linear(input, set);
+  }
+  if (auto layer = chained(input, layers)) {
+    layer->y = onto.x.data();
+    layer->adds = true;
+    pending_.add(*layer, stream_.get());
+    return std::nullopt;
   }
   const LinearLayer& layer = layers.parts.front();
   layer.run(input.of(layer), {.y = onto.x.data(), .stride = onto.x.columns(), .adds = true},
@@ -133,6 +156,9 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
   const Wanted wanted{into.next, m, input.type_};
   const bool half = input.type_ == MatrixType::kFloat16;
   if (into.gated) {
+    if (std::optional<Input> result = linear_chained(input, layers, into)) {
+      return std::move(*result);
+    }
     if (fuses(layers, m, {.gate = into.activation})) {
       return linear_activated(input, set, into);
     }
@@ -155,6 +181,28 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
   // Rounded as by a product, so that the bits are those of more or fewer tokens.
   return CudaOps::input(activated(linear_floats(input, set), into.activation, MatrixType::kFloat16),
                         into.next);
+}
+
+// Of one token, where the layers of both sets may wait for each other: the next ones read a row.
+std::optional<CudaOps::Input> CudaOps::linear_chained(const Input& input, const Layers& layers,
+                                                      const ActivateInto& into) {
+  const Layers& next = layers_of(into.next);
+  if (next.parts.size() != 1 || !next.adapters.empty() || !next.parts.front().is_chainable() ||
+      !layers.parts.front().paired()) {
+    return std::nullopt;
+  }
+  std::optional<ChainedLayer> layer = chained(input, layers);
+  if (!layer) {
+    return std::nullopt;
+  }
+  Input result;
+  result.m_ = input.m_;
+  result.matrix_ = matrix(input.m_, layers.n / 2);
+  result.rows_.x = result.matrix_->data();
+  layer->y = result.matrix_->data();
+  layer->gate = into.activation;
+  pending_.add(*layer, stream_.get());
+  return result;
 }
 
 namespace {

@@ -71,7 +71,7 @@ class OrderedCudaLayers : public CudaLayers {
       plain.parts.back().weight.scheme.inputs.ordered = false;
       plain.parts.back().weight.permutation = core::Tensor();
     }
-    CudaOps ops({});
+    CudaOps ops({}, nullptr, 0, {.chained = false});  // as a layer with an order
     return run(ops, plain, x, m);
   }
 

@@ -17,6 +17,7 @@ void DividedCudaOps::divide(std::unique_ptr<Collectives> collectives, Division d
   core::require(collectives->size() <= kMostJoined, core::ErrorKind::kUsage,
                 "{} GPUs are too many for one model; start at most {}", collectives->size(),
                 kMostJoined);
+  keep_layers_apart();  // kernels of other ranks are waited for in between
   collectives_ = std::move(collectives);
   division_ = std::move(division);
   set_wait([this] { collectives_->wait(stream()); });

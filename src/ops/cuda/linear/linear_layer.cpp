@@ -314,6 +314,30 @@ const std::uint16_t* LinearLayer::input_order() const {
   return transform_ == nullptr ? nullptr : transform_->order_alone();
 }
 
+bool LinearLayer::is_chainable() const {
+  return segments_.size() == 1 && layer_.scheme.activation.is_float() && transform_ == nullptr &&
+         cuda::is_chainable(segments_.front().view()) && chains_run();
+}
+
+std::optional<ChainedLayer> LinearLayer::chained(const LinearInput& x) const {
+  if (x.m != 1 || !is_chainable()) {
+    return std::nullopt;
+  }
+  ChainedLayer layer;
+  layer.weight = segments_.front().view();
+  layer.bias = bias_.empty() ? nullptr : bias_.as<float>();
+  if (x.rows.x != nullptr) {
+    layer.row = x.rows.x;
+    layer.norm = x.rows.norm;
+  } else if (x.target.codes != nullptr && x.target.form == InputForm::kInt8Lanes &&
+             x.target.digits() == 2) {
+    layer.codes = {2, x.target.codes, x.target.scales};
+  } else {
+    return std::nullopt;
+  }
+  return layer;
+}
+
 void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const {
   const LayerProblem wanted = problem(x.m);
   output.bias = bias_.empty() ? nullptr : bias_.as<float>();

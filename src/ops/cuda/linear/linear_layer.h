@@ -8,6 +8,7 @@
 
 #include "core/threads.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/layer_chain/layer_chain.h"
 #include "ops/cuda/linear/linear_kernel.h"
 #include "ops/layers.h"
 
@@ -76,6 +77,11 @@ class LinearLayer {
   bool reads_rows(std::int64_t m, std::optional<NormKind> norm) const;
   /// The order of its inputs, where it reads them in one and they are not mixed; else null.
   const std::uint16_t* input_order() const;
+  /// The layer as a chain has it (layer_chain.h), with what it reads of x; none where x is not one
+  /// token, or no chain takes the layer.
+  std::optional<ChainedLayer> chained(const LinearInput& x) const;
+  /// Whether chained() gives one for one token.
+  bool is_chainable() const;
   /// x W^T + bias, to output.y, or to another place; that, and output.adds, only where refusal()
   /// allows it. cuBLASLt (dense-many) writes float16 in natural order alone, with a bias that was
   /// rounded to it, and what is beyond it becomes infinite.

@@ -1,0 +1,256 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/elementwise/coder.cuh"
+#include "ops/cuda/elementwise/row_norm.cuh"
+#include "ops/cuda/elementwise/row_sinks.cuh"
+#include "ops/cuda/layer_chain/chain_pieces.cuh"
+
+/// What a warp multiplies its groups of 128 inputs with: codes of 16 bits as two digits, in its
+/// part of the shared memory.
+namespace nibble::ops::cuda {
+
+#if __CUDA_ARCH__ >= 900
+
+/// Codes of 16 bits, two digits to the base 256, of values that share a power of two: a sum that
+/// ends at this power has them in its lowest bits.
+class PowerCoder {
+ public:
+  /// `largest`: the bits of the largest magnitude.
+  __device__ explicit PowerCoder(std::int32_t largest) {
+    constexpr int kLeast = 24;  // exponents for which both powers are normal
+    constexpr int kMost = 254 - kMantissaBits + kCodeBits;
+    // The first digit is 127 at the most: what would have codes from 32,640 on has the next power.
+    constexpr std::int32_t kTop = ((1 << kMantissaBits) >> kCodeBits) * 129;
+    const std::int32_t exponent =
+        min(max((min(largest, kInfinityBits) + kTop) >> kMantissaBits, kLeast), kMost);
+    const std::int32_t step = exponent + 1 - kCodeBits;
+    scale_ = largest >= kInfinityBits ? __int_as_float(0x7fc00000)
+                                      : __int_as_float(step << kMantissaBits);
+    shift_ = __int_as_float((step + kMantissaBits) << kMantissaBits | 1 << (kMantissaBits - 1));
+  }
+  __device__ float scale() const { return scale_; }
+
+  /// Of four values, in the order 0, 2, 1, 3.
+  __device__ void digits(float4 v, std::uint32_t& first, std::uint32_t& second) const {
+    const auto raised = [&](float value) {  // the second digit, from -128 on, becomes 0 to 255
+      return __float_as_uint(__fadd_rn(value, shift_)) + 0x80u;
+    };
+    const std::uint32_t even = __byte_perm(raised(v.x), raised(v.z), 0x5140);
+    const std::uint32_t odd = __byte_perm(raised(v.y), raised(v.w), 0x5140);
+    second = __byte_perm(even, odd, 0x5410) ^ 0x80808080u;
+    first = __byte_perm(even, odd, 0x7632);
+  }
+
+ private:
+  static constexpr int kMantissaBits = 23;
+  static constexpr int kCodeBits = 15;  // and a sign
+  float scale_;
+  float shift_;
+};
+inline constexpr int kPowerBase = 256;
+inline constexpr int kCodesBase = kWideBase;  // of codes that another kernel made
+
+/// What the kernel multiplies a group with: columns 0 and 1 of the right operand are the digits.
+struct GroupInputs {
+  uint4 codes[2];  // of the lane's column
+  float scale;
+  std::int32_t zeros;  // what the zero of all weights, 8, takes away from a sum
+
+  __device__ std::uint32_t word(int h, int e) const {
+    const uint4& v = codes[h / 2];
+    return h % 2 == 0 ? (e == 0 ? v.x : v.y) : (e == 0 ? v.z : v.w);
+  }
+};
+
+/// Numbers that blocks send to each other: the lowest bit is the run's.
+__device__ __forceinline__ float4 read_sent(const float4* from) {
+  float4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void send(float* to, float value, std::uint32_t run) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to),
+               "r"((__float_as_uint(value) & ~1u) | (run & 1u))
+               : "memory");
+}
+__device__ __forceinline__ bool is_of_run(float4 v, std::uint32_t run) {
+  return (((__float_as_uint(v.x) ^ run) | (__float_as_uint(v.y) ^ run) |
+           (__float_as_uint(v.z) ^ run) | (__float_as_uint(v.w) ^ run)) &
+          1u) == 0;
+}
+
+__device__ __forceinline__ float4 without_run(float4 v) {
+  const auto cut = [](float value) { return __uint_as_float(__float_as_uint(value) & ~1u); };
+  return {cut(v.x), cut(v.y), cut(v.z), cut(v.w)};
+}
+
+class ChainInputs {
+ public:
+  __device__ ChainInputs(const ChainMemory& memory, std::byte* shared, int warp)
+      : stride_(memory.digit_stride()),
+        codes_(reinterpret_cast<std::int8_t*>(shared + memory.inputs(warp))),
+        scales_(reinterpret_cast<float2*>(codes_ + 2 * stride_)),
+        lane_(static_cast<int>(threadIdx.x) % kWarp) {}
+
+  /// The weights of the norm, as far as they are asked for before the row is there.
+  struct Weights {
+    static constexpr int kCount = 4;
+    float4 first[kCount];
+  };
+  __device__ Weights weights_of(const ChainPhase& phase, const WarpGroups& groups) const {
+    Weights weights;
+    if (phase.norm != nullptr) {
+#pragma unroll
+      for (int i = 0; i < Weights::kCount; ++i) {
+        if (i < groups.count) {
+          weights.first[i] = __ldg(row_at(phase.norm, groups.first + i));
+        }
+      }
+    }
+    return weights;
+  }
+
+  /// Copies codes that another kernel made.
+  __device__ void copy_codes(const ChainPhase& phase, const WarpGroups& groups) {
+    for (int g = 0; g < groups.count; ++g) {
+      const int group = groups.first + g;
+      const auto* const from =
+          reinterpret_cast<const std::uint32_t*>(phase.codes + group * 128) + lane_;
+      const std::uint32_t first = __ldcg(from);
+      const std::uint32_t second = __ldcg(from + phase.blocks * 32);
+      put(g, lane_ * 4, first, second, __ldcg(phase.scales + group), kCodesBase);
+    }
+    __syncwarp();
+  }
+
+  /// Rounds the warp's part of a row, which other blocks may still have to send, and returns the
+  /// sum of its squares (of the lane's numbers).
+  __device__ float round_row(const ChainPhase& phase, const WarpGroups& groups, std::uint32_t run,
+                             Weights weights) {
+    constexpr int kAtOnce = Weights::kCount;
+    constexpr int kMostTries = 1 << 25;  // more than ten seconds
+    const bool sent = phase.reads_sent != 0;
+    const auto read = [&](int g) {
+      const float4* const at = row_at(phase.row, groups.first + g);
+      return sent ? read_sent(at) : __ldcg(at);
+    };
+    float square = 0.0f;
+    float4 ahead[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (i < groups.count) {
+        ahead[i] = read(i);
+      }
+    }
+#pragma unroll 1
+    for (int g = 0; g < groups.count; g += kAtOnce) {
+      float4 v[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        v[i] = ahead[i];
+      }
+      bool waits = sent;
+      for (int tries = 0; waits; ++tries) {
+        if (tries == kMostTries) {
+          __trap();  // an error in the place of a process that never ends
+        }
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (g + i < groups.count && !is_of_run(v[i], run)) {
+            all = false;
+            v[i] = read(g + i);
+          }
+        }
+        waits = !__all_sync(kAllLanes, all);
+      }
+      // What comes next is asked for now: it is there, most likely, as all blocks end together.
+      if (g + kAtOnce < groups.count) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (g + kAtOnce + i < groups.count) {
+            ahead[i] = read(g + kAtOnce + i);
+          }
+        }
+      }
+      if (phase.norm != nullptr && g > 0) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (g + i < groups.count) {
+            weights.first[i] = __ldg(row_at(phase.norm, groups.first + g + i));
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (g + i < groups.count) {
+          v[i] = sent ? without_run(v[i]) : v[i];
+          if (phase.norm != nullptr) {
+            square += squares(v[i]);
+            v[i] = {v[i].x * weights.first[i].x, v[i].y * weights.first[i].y,
+                    v[i].z * weights.first[i].z, v[i].w * weights.first[i].w};
+          }
+          Spread spread;
+          widen(spread, v[i], true);
+          const PowerCoder coder(__reduce_max_sync(kAllLanes, spread.magnitude));
+          std::uint32_t first;
+          std::uint32_t second;
+          coder.digits(v[i], first, second);
+          put(g + i, int8_lane_position(lane_ * 4), first, second, coder.scale(), kPowerBase);
+        }
+      }
+    }
+    __syncwarp();
+    return square;
+  }
+
+  /// Those of the warp's g-th group.
+  __device__ GroupInputs group(int g) const {
+    constexpr int kDigits = 2;
+    const int column = lane_ / 4;
+    const auto* const from =
+        reinterpret_cast<const uint4*>(codes_ + column * stride_ + g * 128 + lane_ % 4 * 32);
+    GroupInputs inputs;
+    inputs.codes[0] = column < kDigits ? from[0] : make_uint4(0, 0, 0, 0);
+    inputs.codes[1] = column < kDigits ? from[1] : make_uint4(0, 0, 0, 0);
+    const float2 scale = scales_[g];
+    inputs.scale = scale.x;
+    inputs.zeros = __float_as_int(scale.y);
+    return inputs;
+  }
+
+ private:
+  /// The lane's four numbers of a group of 128.
+  __device__ const float4* row_at(const float* row, int group) const {
+    return reinterpret_cast<const float4*>(row + group * 128) + lane_;
+  }
+  /// Four codes of the warp's g-th group.
+  __device__ void put(int g, int place, std::uint32_t first, std::uint32_t second, float scale,
+                      int base) {
+    constexpr int kZero = 8;  // of all weights
+    std::int8_t* const to = codes_ + g * 128 + place;
+    *reinterpret_cast<std::uint32_t*>(to) = first;
+    *reinterpret_cast<std::uint32_t*>(to + stride_) = second;
+    constexpr int kOnes = 0x01010101;
+    const int sum = base * __dp4a(static_cast<int>(first), kOnes, 0) +
+                    __dp4a(static_cast<int>(second), kOnes, 0);
+    const int all = __reduce_add_sync(kAllLanes, sum);
+    if (lane_ == 0) {
+      scales_[g] = make_float2(scale, __int_as_float(-kZero * all));
+    }
+  }
+
+  int stride_;
+  std::int8_t* codes_;  // [2 digits][stride]
+  float2* scales_;
+  int lane_;
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,217 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/layer_chain/chain_arguments.h"
+
+/// Which weights each warp multiplies, in their order, and the warp that copies them into shared
+/// memory. A warp has a part of the inputs of every phase, in groups of 128, and all rows of the
+/// thread block. A portion is what of these rows lies in one unit (unit_format.h): four tiles at
+/// the most. A piece is one group of a portion of three or four tiles, or two groups of a portion
+/// of one or two.
+namespace nibble::ops::cuda {
+
+#if __CUDA_ARCH__ >= 900
+
+/// The groups of a warp.
+struct WarpGroups {
+  int first;
+  int count;
+  __device__ WarpGroups(int blocks, int warp) {
+    const int each = blocks / kChainWarps;
+    const int more = blocks % kChainWarps;
+    first = warp * each + min(warp, more);
+    count = each + (warp < more ? 1 : 0);
+  }
+};
+
+/// Tiles of the portion that begins with `tile`, in a share that ends with `end`.
+__device__ __forceinline__ int portion_tiles(int tile, int end) {
+  return min(kPieceTiles - tile % kPieceTiles, end - tile);
+}
+/// Groups of a piece of a portion of so many tiles.
+__device__ __forceinline__ int groups_at_once(int tiles) {
+  return tiles > kPieceTiles / 2 ? 1 : 2;
+}
+
+/// Goes through the pieces of a warp.
+class PieceCursor {
+ public:
+  __device__ PieceCursor(const ChainArguments& a, int warp) : a_(a), warp_(warp) { enter(0); }
+
+  __device__ bool has_ended() const { return phase_ == a_.count; }
+  /// Where the piece's first group lies; the second one lies a unit behind.
+  __device__ const std::byte* at() const {
+    const ChainPhase& phase = a_.phases[phase_];
+    const long long unit = static_cast<long long>(tile_ / kPieceTiles) * phase.blocks + group_;
+    return phase.units + (unit * kPieceTiles + tile_ % kPieceTiles) * kChainTileBytes;
+  }
+  __device__ bool has_two_groups() const {
+    return groups_at_once(tiles_) == 2 && group_ + 1 < last_group_;
+  }
+  /// Of one group.
+  __device__ std::uint32_t bytes() const { return tiles_ * kChainTileBytes; }
+
+  __device__ void advance() {
+    group_ += groups_at_once(tiles_);
+    if (group_ < last_group_) {
+      return;
+    }
+    group_ = first_group_;
+    tile_ += tiles_;
+    if (tile_ < last_tile_) {
+      tiles_ = portion_tiles(tile_, last_tile_);
+      return;
+    }
+    enter(phase_ + 1);
+  }
+
+ private:
+  /// The first piece of a phase, or of the next one that has any.
+  __device__ void enter(int phase) {
+    for (; phase < a_.count; ++phase) {
+      const ChainShare share(a_.phases[phase], static_cast<int>(blockIdx.x));
+      const WarpGroups groups(a_.phases[phase].blocks, warp_);
+      if (share.begin < share.end && groups.count > 0) {
+        tile_ = share.begin;
+        last_tile_ = share.end;
+        tiles_ = portion_tiles(tile_, last_tile_);
+        group_ = first_group_ = groups.first;
+        last_group_ = groups.first + groups.count;
+        break;
+      }
+    }
+    phase_ = phase;
+  }
+
+  const ChainArguments& a_;
+  int warp_;
+  int phase_ = 0;
+  int tile_ = 0;  // of the portion, the first one
+  int last_tile_ = 0;
+  int tiles_ = 0;
+  int group_ = 0;
+  int first_group_ = 0;
+  int last_group_ = 0;
+};
+
+__device__ __forceinline__ bool barrier_has_ended(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t ended;
+  asm volatile(
+      "{ .reg .pred ended;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, ended; }"
+      : "=r"(ended)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return ended != 0;
+}
+
+/// Makes the barriers of the rings; by one warp.
+__device__ __forceinline__ void init_rings(std::byte* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int i = lane; i < kChainWarps * ChainMemory::kBarrierBytes / 8; i += kWarp) {
+    init_barrier(shared_address(shared + i * 8), 1);
+  }
+  publish_barriers();
+}
+
+/// What the copying warp does until all pieces are on their way: lane w fills the ring of warp w.
+/// Of each, only kUnderWay pieces may be under way: what warps ask for meanwhile (rows of other
+/// blocks) waits behind all that was asked for before.
+__device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& memory,
+                                   std::byte* shared) {
+  constexpr int kUnderWay = 2;
+  static_assert(kUnderWay <= kFewestChainStages);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = min(lane, kChainWarps - 1);
+  const std::uint32_t full = shared_address(shared + warp * ChainMemory::kBarrierBytes);
+  const std::uint32_t empty = full + kMostChainStages * 8;
+  const std::uint32_t ring = shared_address(shared + memory.ring(warp));
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  const auto copy = [&](std::uint32_t target, const std::byte* source, std::uint32_t bytes,
+                        std::uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4;" ::"r"(target),
+        "l"(source), "r"(bytes), "r"(barrier), "l"(policy)
+        : "memory");
+  };
+  struct Place {
+    int stage;
+    std::uint32_t parity;
+    __device__ void advance(int stages) {
+      if (++stage == stages) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+  };
+  Place next{0, 1};
+  Place behind{0, 0};  // kUnderWay pieces before
+  PieceCursor cursor(a, warp);
+  for (int copied = 0;;) {
+    const bool is_left = lane < kChainWarps && !cursor.has_ended();
+    if (!__any_sync(kAllLanes, is_left)) {
+      return;
+    }
+    if (is_left && barrier_has_ended(empty + 8 * next.stage, next.parity) &&
+        (copied < kUnderWay || barrier_has_ended(full + 8 * behind.stage, behind.parity))) {
+      const std::uint32_t barrier = full + 8 * next.stage;
+      const std::uint32_t target = ring + next.stage * kPieceBytes;
+      const bool two = cursor.has_two_groups();
+      arrive_expecting(barrier, cursor.bytes() * (two ? 2 : 1));
+      copy(target, cursor.at(), cursor.bytes(), barrier);
+      if (two) {
+        copy(target + kPieceBytes / 2, cursor.at() + kPieceBytes, cursor.bytes(), barrier);
+      }
+      cursor.advance();
+      next.advance(memory.stages);
+      if (copied >= kUnderWay) {
+        behind.advance(memory.stages);
+      }
+      ++copied;
+    }
+    __syncwarp();
+  }
+}
+
+/// The pieces of a warp as they come.
+class PieceRing {
+ public:
+  __device__ PieceRing(const ChainMemory& memory, std::byte* shared, int warp)
+      : stages_(memory.stages),
+        memory_(shared + memory.ring(warp)),
+        full_(shared_address(shared + warp * ChainMemory::kBarrierBytes)) {}
+
+  /// Waits for the next one.
+  __device__ const std::byte* wait() const {
+    wait_barrier(full_ + 8 * stage_, parity_);
+    return memory_ + stage_ * kPieceBytes;
+  }
+  /// All lanes have read it.
+  __device__ void release() {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) {
+      arrive(full_ + 8 * (kMostChainStages + stage_));
+    }
+    if (++stage_ == stages_) {
+      stage_ = 0;
+      parity_ ^= 1;
+    }
+  }
+
+ private:
+  int stages_;
+  const std::byte* memory_;
+  std::uint32_t full_;
+  int stage_ = 0;
+  std::uint32_t parity_ = 0;
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda

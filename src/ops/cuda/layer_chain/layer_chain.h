@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/memory.h"
+#include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/packed/unit_format.h"
+#include "ops/cuda/small_batch/small_batch.h"
+
+/// Linear layers of one token, one after another in one kernel (sm_90): what stands between two
+/// attentions of a decoder. Its thread blocks stay; while they wait for what a layer reads, the
+/// weights of this layer and the next ones are on their way into their shared memory.
+///
+/// Products are exact sums of integers, as those of small_batch.h. A row of float32 is rounded to
+/// codes of 16 bits with a power of two for each 128 inputs, before its RMSNorm has its factor:
+/// results are multiplied with that. So last bits differ from those of small_batch.h.
+namespace nibble::ops::cuda {
+
+/// y = x W^T + bias of one token. All pointers are of the device.
+struct ChainedLayer {
+  UnitsView weight = {};
+  const float* bias = nullptr;        // [n] or null
+  LaneActivations codes = {};         // x, two digits; or, where there are no codes:
+  const float* row = nullptr;         // x [k]: of the layer before, if that writes there
+  const NormWeights* norm = nullptr;  // whose RMSNorm x is; null: x as it is
+  float* y = nullptr;                 // [n], or [n / 2] behind a gate
+  bool adds = false;                  // to what y holds
+  std::optional<MlpActivation> gate =
+      {};  // activation(gate) * up, of rows in pairs (UnitRows::pairs)
+};
+
+inline constexpr std::size_t kMostChained = 4;
+
+/// Whether a chain takes layers of this weight, on a GPU that runs chains: symmetric INT4 with a
+/// scale for each 128 inputs, of whole tiles.
+bool is_chainable(const UnitsView& weight);
+/// Whether the current device runs chains.
+bool chains_run();
+
+/// Runs chains on one stream. No two may run at the same time on one device: blocks wait for each
+/// other, and both kernels would wait for the place that the other one takes. So only one of the
+/// process may be held() for each device.
+class LayerChain {
+ public:
+  LayerChain() = default;
+  ~LayerChain();
+  LayerChain(const LayerChain&) = delete;
+  LayerChain& operator=(const LayerChain&) = delete;
+
+  /// Whether this is the chain of the current device, which it becomes if there is no other one.
+  bool hold();
+
+  /// Whether the current device has shared memory for these layers, of which there are at most
+  /// kMostChained.
+  static bool fits(std::span<const ChainedLayer> layers);
+
+  /// Starts the layers, which fit, of a chain that is held. Reads weights at once and all else
+  /// after the kernels before it in the stream have ended (dependent_launch.cuh).
+  void run(std::span<const ChainedLayer> layers, cudaStream_t stream);
+
+ private:
+  /// A row on its way from one layer to the next: its numbers carry in their lowest bit whether
+  /// they are of this run.
+  struct SentRow {
+    std::int64_t count = 0;
+    device::cuda::Buffer values;  // [count]
+    device::cuda::Buffer runs;    // [blocks]: how often, each block's own count
+  };
+  const SentRow& row_of(std::int64_t count, int ordinal, int blocks);
+
+  std::list<SentRow> rows_;
+  int device_ = -1;  // that is held
+};
+
+}  // namespace nibble::ops::cuda
