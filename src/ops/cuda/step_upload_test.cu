@@ -104,7 +104,8 @@ TEST_F(CudaStepUpload, TakesTokensOfRowsAndKnownOnesStay) {
   for (const std::int64_t ranks : {1, 64}) {
     for (const std::int64_t m : {1, 3, 257, 1000}) {
       const std::int64_t rows = m / 2 + 1;
-      std::vector<RankedToken> ranked(static_cast<std::size_t>(rows * ranks), {9999, 0.0f});
+      // Behind the rows, too, lie tokens, which nobody must take.
+      std::vector<RankedToken> ranked(static_cast<std::size_t>((rows + 1) * ranks), {9999, 0.0f});
       for (std::int64_t row = 0; row < rows; ++row) {
         ranked[static_cast<std::size_t>(row * ranks)].id =
             row % 7 == 3 ? -1 : static_cast<std::int32_t>(10 * row);
