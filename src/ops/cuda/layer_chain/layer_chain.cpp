@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -132,14 +133,14 @@ const LayerChain::SentRow& LayerChain::row_of(std::int64_t count, int ordinal, i
       return row;
     }
   }
-  SentRow& row = rows_.emplace_back();
+  SentRow row;
   row.count = count;
   row.values = Buffer(count * static_cast<std::int64_t>(sizeof(float)));
   row.runs = Buffer(blocks * static_cast<std::int64_t>(sizeof(std::uint32_t)));
   const std::vector<float> zeros(static_cast<std::size_t>(std::max<std::int64_t>(count, blocks)));
   row.values.upload(zeros.data(), row.values.bytes());  // no run yet: the first one is odd
   row.runs.upload(zeros.data(), row.runs.bytes());
-  return row;
+  return rows_.emplace_back(std::move(row));
 }
 
 void LayerChain::run(std::span<const ChainedLayer> layers, cudaStream_t stream) {
