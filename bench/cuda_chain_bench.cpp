@@ -13,6 +13,7 @@
 #include "ops/cuda/layer_chain/layer_chain.h"
 #include "ops/cuda/limits/read_bandwidth.h"
 #include "ops/cuda/small_batch/small_batch.h"
+#include "options.h"
 #include "timed_launches.h"
 
 namespace nibble::bench {
@@ -207,11 +208,5 @@ void run(int count, char** words) {
 }  // namespace nibble::bench
 
 int main(int count, char** words) {
-  try {
-    nibble::bench::run(count, words);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "cuda_chain_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return nibble::bench::run_program("cuda_chain_bench", [&] { nibble::bench::run(count, words); });
 }

@@ -50,13 +50,9 @@ struct ChainArguments {
 struct ChainShare {
   int begin;
   int end;
-#if defined(__CUDACC__)
-  __host__ __device__
-#endif
-  ChainShare(const ChainPhase& phase, int block)
+  constexpr ChainShare(const ChainPhase& phase, int block)
       : begin(block * phase.tiles_each + (block < phase.tiles_more ? block : phase.tiles_more)),
-        end(begin + phase.tiles_each + (block < phase.tiles_more ? 1 : 0)) {
-  }
+        end(begin + phase.tiles_each + (block < phase.tiles_more ? 1 : 0)) {}
 };
 
 /// Where things lie in the shared memory of a thread block. Offsets in bytes.
@@ -70,45 +66,23 @@ struct ChainMemory {
   // Keeps the two digits apart in the banks.
   static constexpr int kDigitPadding = 16;
 
-#if defined(__CUDACC__)
-#define NIBBLE_HERE_TOO __host__ __device__
-#else
-#define NIBBLE_HERE_TOO
-#endif
-  NIBBLE_HERE_TOO explicit ChainMemory(const ChainArguments& a)
+  constexpr explicit ChainMemory(const ChainArguments& a)
       : stages(a.stages), rows(a.rows), groups(a.groups) {}
-  NIBBLE_HERE_TOO int rings() const {
-    return kChainWarps * kBarrierBytes;
-  }
-  NIBBLE_HERE_TOO int ring(int warp) const {
-    return rings() + warp * stages * kPieceBytes;
-  }
+  constexpr int rings() const { return kChainWarps * kBarrierBytes; }
+  constexpr int ring(int warp) const { return rings() + warp * stages * kPieceBytes; }
   // [two phases in turns][warps][rows]
-  NIBBLE_HERE_TOO int sums() const {
-    return ring(kChainWarps);
-  }
-  NIBBLE_HERE_TOO int sum_stride() const {
-    return rows + 8;
-  }
+  constexpr int sums() const { return ring(kChainWarps); }
+  constexpr int sum_stride() const { return rows + 8; }
   // [two phases in turns][warps]
-  NIBBLE_HERE_TOO int squares() const {
-    return sums() + 2 * kChainWarps * sum_stride() * 4;
-  }
+  constexpr int squares() const { return sums() + 2 * kChainWarps * sum_stride() * 4; }
   // Of a warp: two digits, then for each group its scale and what its sum of codes takes away.
-  NIBBLE_HERE_TOO int digit_stride() const {
-    return groups * 128 + kDigitPadding;
-  }
-  NIBBLE_HERE_TOO int inputs(int warp) const {
+  constexpr int digit_stride() const { return groups * 128 + kDigitPadding; }
+  constexpr int inputs(int warp) const {
     return squares() + 2 * kChainWarps * 4 + warp * (2 * digit_stride() + (groups + 1) / 2 * 16);
   }
   // A copy of the arguments: constants come from memory when they are first read, behind weights.
-  NIBBLE_HERE_TOO int arguments() const {
-    return inputs(kChainWarps);
-  }
-  NIBBLE_HERE_TOO int bytes() const {
-    return arguments() + static_cast<int>(sizeof(ChainArguments));
-  }
-#undef NIBBLE_HERE_TOO
+  constexpr int arguments() const { return inputs(kChainWarps); }
+  constexpr int bytes() const { return arguments() + static_cast<int>(sizeof(ChainArguments)); }
 };
 
 /// The most shared memory of a thread block that runs the kernel; 0: this device does not.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "device/cuda/check.h"
+#include "device/cuda_devices.h"
 #include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/layer_chain/chain_arguments.h"
 
@@ -15,23 +15,16 @@ namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
-using device::cuda::check;
 
-int multiprocessors() {
+struct Gpu {
+  int index;
+  int multiprocessors;
+};
+Gpu current_gpu() {
   return of_current_device([] {
-    int device = 0;
-    int count = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-          "cudaDeviceGetAttribute");
-    return count;
+    const device::CudaDevice device = device::current_cuda_device();
+    return Gpu{device.index, device.multiprocessors};
   });
-}
-
-int current_device() {
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  return device;
 }
 
 // The chain that is held for each device.
@@ -111,7 +104,7 @@ LayerChain::~LayerChain() {
 }
 
 bool LayerChain::hold() {
-  const int device = current_device();
+  const int device = current_gpu().index;
   if (device_ != device) {
     const std::lock_guard lock(holders().mutex);
     if (device_ >= 0 || !holders().of_device.emplace(device, this).second) {
@@ -123,8 +116,8 @@ bool LayerChain::hold() {
 }
 
 bool LayerChain::fits(std::span<const ChainedLayer> layers) {
-  return chains_run() && layers.size() <= kMostChained &&
-         arguments_of(layers, multiprocessors()).stages > 0;
+  return layers.size() <= kMostChained &&
+         arguments_of(layers, current_gpu().multiprocessors).stages > 0;
 }
 
 const LayerChain::SentRow& LayerChain::row_of(std::int64_t count, int ordinal, int blocks) {
@@ -144,27 +137,30 @@ const LayerChain::SentRow& LayerChain::row_of(std::int64_t count, int ordinal, i
 }
 
 void LayerChain::run(std::span<const ChainedLayer> layers, cudaStream_t stream) {
-  const int blocks = multiprocessors();
-  core::require(device_ >= 0 && device_ == current_device() && fits(layers),
-                core::ErrorKind::kFailed, "no chain runs {} layers here", layers.size());
-  ChainArguments a = arguments_of(layers, blocks);
+  const Gpu gpu = current_gpu();
+  core::require(device_ == gpu.index && layers.size() <= kMostChained, core::ErrorKind::kFailed,
+                "no chain runs {} layers on GPU {}: it is not held, or takes {}", layers.size(),
+                gpu.index, kMostChained);
+  ChainArguments a = arguments_of(layers, gpu.multiprocessors);
+  core::require(a.stages > 0, core::ErrorKind::kFailed,
+                "GPU {} has too little shared memory for a chain of {} layers", gpu.index,
+                layers.size());
   std::map<std::int64_t, int> sent;  // rows of each size so far
   for (std::size_t i = 1; i < layers.size(); ++i) {
     const ChainedLayer& before = layers[i - 1];
-    if (a.phases[i].row == nullptr || a.phases[i].row != before.y) {
-      core::fail(core::ErrorKind::kFailed, "layer {} of a chain does not read the one before", i);
-    }
+    core::require(a.phases[i].row != nullptr && a.phases[i].row == before.y,
+                  core::ErrorKind::kFailed, "layer {} of a chain does not read the one before", i);
     const std::int64_t count = results_of(before);
     core::require(count == layers[i].weight.k, core::ErrorKind::kFailed,
                   "layer {} of a chain reads {} inputs; the one before has {}", i,
                   layers[i].weight.k, count);
-    const SentRow& row = row_of(count, sent[count]++, blocks);
+    const SentRow& row = row_of(count, sent[count]++, gpu.multiprocessors);
     a.phases[i - 1].sent = row.values.as<float>();
     a.phases[i - 1].sent_runs = row.runs.as<std::uint32_t>();
     a.phases[i].row = row.values.as<float>();
     a.phases[i].reads_sent = 1;
   }
-  launch_chain(a, blocks, stream);
+  launch_chain(a, gpu.multiprocessors, stream);
 }
 
 }  // namespace nibble::ops::cuda

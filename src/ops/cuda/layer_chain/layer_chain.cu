@@ -1,6 +1,6 @@
-#include "device/cuda/check.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/per_device.h"
+#include "ops/cuda/device_code/sm90a.cuh"
 #include "ops/cuda/elementwise/activated.cuh"
 #include "ops/cuda/layer_chain/chain_arguments.h"
 #include "ops/cuda/layer_chain/chain_products.cuh"
@@ -148,16 +148,7 @@ __global__ void __launch_bounds__(kChainThreads, 1)
 }  // namespace
 
 int chain_shared_bytes() {
-  return of_current_device([] {
-    int device = 0;
-    int major = 0;
-    device::cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-    device::cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                        "cudaDeviceGetAttribute");
-    cudaFuncAttributes attributes{};
-    device::cuda::check(cudaFuncGetAttributes(&attributes, chain_kernel), "cudaFuncGetAttributes");
-    return major >= 9 && attributes.ptxVersion >= 90 ? max_shared_bytes() : 0;
-  });
+  return of_current_device([] { return runs_for_sm90a(chain_kernel) ? max_shared_bytes() : 0; });
 }
 
 void launch_chain(const ChainArguments& a, int blocks, cudaStream_t stream) {

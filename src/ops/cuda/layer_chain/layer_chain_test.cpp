@@ -231,7 +231,7 @@ TEST_F(LayerChainTest, RunsFollowOneAnother) {
     layers.resize(count);
     chain.run(layers, stream.get());
     stream.synchronize();
-    if (count == layers.size() && count == 4) {
+    if (count == kMostChained) {
       ASSERT_TRUE(first[i] == blocks[i].results()) << "round " << round;
     }
   }
@@ -301,7 +301,7 @@ TEST_F(LayerChainTest, NumbersThatAreNoneStaySo) {
     std::vector<float> row = normal_values(256, 5);
     row[200] = broken;
     const Buffer device_row = on_device(row);
-    const Buffer y = poisoned<float>(64);
+    const Buffer y = on_device(std::vector<float>(64, 0.0f));
     ChainedLayer layer = weight.layer();
     layer.row = device_row.as<float>();
     layer.y = y.as<float>();
