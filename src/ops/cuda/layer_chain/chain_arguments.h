@@ -8,7 +8,8 @@
 /// Between layer_chain.cpp and the kernel of layer_chain.cu.
 namespace nibble::ops::cuda {
 
-inline constexpr int kChainWarps = 8;       // that multiply; one more copies
+inline constexpr int kChainWarps = 8;       // that multiply
+inline constexpr int kCopyingWarps = 4;     // each fills the rings of two of them
 inline constexpr int kMostChainStages = 8;  // pieces of each warp in shared memory
 inline constexpr int kFewestChainStages = 2;
 inline constexpr int kChainTileBytes = 1056;  // of INT4 with one group: codes and scales
@@ -29,9 +30,9 @@ struct ChainPhase {
   float eps = 0.0f;
   float inverse_inputs = 0.0f;  // 1 / inputs
   int blocks = 0;               // of 128 inputs
-  int tiles_each = 0;           // row tiles of a thread block; the first `tiles_more` have one more
-  int tiles_more = 0;
-  int reads_sent = 0;  // `row` is what the phase before sent
+  int tiles_each = 0;           // row tiles of a thread block
+  int more_from = 0;            // the first thread block that has one more, as all behind it
+  int reads_sent = 0;           // `row` is what the phase before sent
   int adds = 0;
   int gated = 0;
   MlpActivation gate = MlpActivation::kSilu;
@@ -46,13 +47,14 @@ struct ChainArguments {
   int groups = 0;  // of 128 inputs, of a warp
 };
 
-/// Row tiles of a thread block in a phase.
+/// Row tiles of a thread block in a phase. Blocks that have more than others come last: what reads
+/// their results begins with those of the first ones, which are there sooner.
 struct ChainShare {
   int begin;
   int end;
   constexpr ChainShare(const ChainPhase& phase, int block)
-      : begin(block * phase.tiles_each + (block < phase.tiles_more ? block : phase.tiles_more)),
-        end(begin + phase.tiles_each + (block < phase.tiles_more ? 1 : 0)) {}
+      : begin(block * phase.tiles_each + (block > phase.more_from ? block - phase.more_from : 0)),
+        end(begin + phase.tiles_each + (block >= phase.more_from ? 1 : 0)) {}
 };
 
 /// Where things lie in the shared memory of a thread block. Offsets in bytes.
@@ -70,11 +72,10 @@ struct ChainMemory {
       : stages(a.stages), rows(a.rows), groups(a.groups) {}
   constexpr int rings() const { return kChainWarps * kBarrierBytes; }
   constexpr int ring(int warp) const { return rings() + warp * stages * kPieceBytes; }
-  // [two phases in turns][warps][rows]
+  // [two phases in turns][rows][warps]
   constexpr int sums() const { return ring(kChainWarps); }
-  constexpr int sum_stride() const { return rows + 8; }
   // [two phases in turns][warps]
-  constexpr int squares() const { return sums() + 2 * kChainWarps * sum_stride() * 4; }
+  constexpr int squares() const { return sums() + 2 * rows * kChainWarps * 4; }
   // Of a warp: two digits, then for each group its scale and what its sum of codes takes away.
   constexpr int digit_stride() const { return groups * 128 + kDigitPadding; }
   constexpr int inputs(int warp) const {

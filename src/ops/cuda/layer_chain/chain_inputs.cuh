@@ -97,116 +97,83 @@ class ChainInputs {
         scales_(reinterpret_cast<float2*>(codes_ + 2 * stride_)),
         lane_(static_cast<int>(threadIdx.x) % kWarp) {}
 
-  /// The weights of the norm, as far as they are asked for before the row is there.
-  struct Weights {
-    static constexpr int kCount = 4;
-    float4 first[kCount];
-  };
-  __device__ Weights weights_of(const ChainPhase& phase, const WarpGroups& groups) const {
-    Weights weights;
-    if (phase.norm != nullptr) {
-#pragma unroll
-      for (int i = 0; i < Weights::kCount; ++i) {
-        if (i < groups.count) {
-          weights.first[i] = __ldg(row_at(phase.norm, groups.first + i));
-        }
-      }
-    }
-    return weights;
+  /// Goes to a phase, and asks for what it has in memory already: weights of its norm.
+  __device__ void enter(const ChainPhase& phase, const WarpGroups& groups) {
+    row_ = phase.row == nullptr ? nullptr : row_at(phase.row, groups.group(0));
+    norm_ = phase.norm == nullptr ? nullptr : row_at(phase.norm, groups.group(0));
+    groups_ = groups.count;
+    sent_ = phase.reads_sent != 0;
+    square_ = 0.0f;
+    ask_weight(0);
   }
 
   /// Copies codes that another kernel made.
   __device__ void copy_codes(const ChainPhase& phase, const WarpGroups& groups) {
-    for (int g = 0; g < groups.count; ++g) {
-      const int group = groups.first + g;
-      const auto* const from =
-          reinterpret_cast<const std::uint32_t*>(phase.codes + group * 128) + lane_;
-      const std::uint32_t first = __ldcg(from);
-      const std::uint32_t second = __ldcg(from + phase.blocks * 32);
-      put(g, lane_ * 4, first, second, __ldcg(phase.scales + group), kCodesBase);
+    constexpr int kAtOnce = 4;
+    for (int begin = 0; begin < groups.count; begin += kAtOnce) {
+      std::uint32_t first[kAtOnce];
+      std::uint32_t second[kAtOnce];
+      float scale[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int group = groups.group(min(begin + i, groups.count - 1));
+        const auto* const from =
+            reinterpret_cast<const std::uint32_t*>(phase.codes + group * 128) + lane_;
+        first[i] = __ldcg(from);
+        second[i] = __ldcg(from + phase.blocks * 32);
+        scale[i] = __ldcg(phase.scales + group);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (begin + i < groups.count) {
+          put(begin + i, lane_ * 4, first[i], second[i], scale[i], kCodesBase);
+        }
+      }
     }
     __syncwarp();
   }
 
-  /// Rounds the warp's part of a row, which other blocks may still have to send, and returns the
-  /// sum of its squares (of the lane's numbers).
-  __device__ float round_row(const ChainPhase& phase, const WarpGroups& groups, std::uint32_t run,
-                             Weights weights) {
-    constexpr int kAtOnce = Weights::kCount;
+  /// Begins to read the warp's part of a row, which other blocks may still have to send.
+  __device__ void begin_row(std::uint32_t run) {
+    run_ = run;
+    ask(0);
+  }
+
+  /// Rounds the warp's g-th group: once for each, in order, before group(g). More groups at a time,
+  /// or more that are asked for ahead, take longer: gpu-layer-chain.md.
+  __device__ __forceinline__ void round(int g) {
     constexpr int kMostTries = 1 << 25;  // more than ten seconds
-    const bool sent = phase.reads_sent != 0;
-    const auto read = [&](int g) {
-      const float4* const at = row_at(phase.row, groups.first + g);
-      return sent ? read_sent(at) : __ldcg(at);
-    };
-    float square = 0.0f;
-    float4 ahead[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (i < groups.count) {
-        ahead[i] = read(i);
+    bool waits = sent_;
+    for (int tries = 0; waits; ++tries) {
+      if (tries == kMostTries) {
+        __trap();  // an error in the place of a process that never ends
       }
+      const bool is_there = is_of_run(values_, run_);
+      if (!is_there) {
+        ask(g);
+      }
+      waits = !__all_sync(kAllLanes, is_there);
     }
-#pragma unroll 1
-    for (int g = 0; g < groups.count; g += kAtOnce) {
-      float4 v[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        v[i] = ahead[i];
-      }
-      bool waits = sent;
-      for (int tries = 0; waits; ++tries) {
-        if (tries == kMostTries) {
-          __trap();  // an error in the place of a process that never ends
-        }
-        bool all = true;
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (g + i < groups.count && !is_of_run(v[i], run)) {
-            all = false;
-            v[i] = read(g + i);
-          }
-        }
-        waits = !__all_sync(kAllLanes, all);
-      }
-      // What comes next is asked for now: it is there, most likely, as all blocks end together.
-      if (g + kAtOnce < groups.count) {
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (g + kAtOnce + i < groups.count) {
-            ahead[i] = read(g + kAtOnce + i);
-          }
-        }
-      }
-      if (phase.norm != nullptr && g > 0) {
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (g + i < groups.count) {
-            weights.first[i] = __ldg(row_at(phase.norm, groups.first + g + i));
-          }
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (g + i < groups.count) {
-          v[i] = sent ? without_run(v[i]) : v[i];
-          if (phase.norm != nullptr) {
-            square += squares(v[i]);
-            v[i] = {v[i].x * weights.first[i].x, v[i].y * weights.first[i].y,
-                    v[i].z * weights.first[i].z, v[i].w * weights.first[i].w};
-          }
-          Spread spread;
-          widen(spread, v[i], true);
-          const PowerCoder coder(__reduce_max_sync(kAllLanes, spread.magnitude));
-          std::uint32_t first;
-          std::uint32_t second;
-          coder.digits(v[i], first, second);
-          put(g + i, int8_lane_position(lane_ * 4), first, second, coder.scale(), kPowerBase);
-        }
-      }
+    float4 v = sent_ ? without_run(values_) : values_;
+    const float4 weight = weight_;
+    ask(g + 1);
+    ask_weight(g + 1);
+    if (norm_ != nullptr) {
+      square_ += squares(v);
+      v = {v.x * weight.x, v.y * weight.y, v.z * weight.z, v.w * weight.w};
     }
+    Spread spread;
+    widen(spread, v, true);
+    const PowerCoder coder(__reduce_max_sync(kAllLanes, spread.magnitude));
+    std::uint32_t first;
+    std::uint32_t second;
+    coder.digits(v, first, second);
+    put(g, int8_lane_position(lane_ * 4), first, second, coder.scale(), kPowerBase);
     __syncwarp();
-    return square;
+  }
+  /// The sum of squares of the lane's numbers that were rounded.
+  __device__ float square() const {
+    return square_;
   }
 
   /// Those of the warp's g-th group.
@@ -225,6 +192,19 @@ class ChainInputs {
   }
 
  private:
+  __device__ __forceinline__ void ask(int g) {
+    if (g < groups_) {
+      const float4* const at = row_ + g * kNextGroup;
+      values_ = sent_ ? read_sent(at) : __ldcg(at);
+    }
+  }
+  __device__ __forceinline__ void ask_weight(int g) {
+    if (norm_ != nullptr && g < groups_) {
+      weight_ = __ldg(norm_ + g * kNextGroup);
+    }
+  }
+  static constexpr int kNextGroup = kChainWarps * kWarp;  // of the warp's
+
   /// The lane's four numbers of a group of 128.
   __device__ const float4* row_at(const float* row, int group) const {
     return reinterpret_cast<const float4*>(row + group * 128) + lane_;
@@ -249,6 +229,16 @@ class ChainInputs {
   std::int8_t* codes_;  // [2 digits][stride]
   float2* scales_;
   int lane_;
+
+  // Of the row that is being rounded, the lane's numbers from the first group on:
+  const float4* row_ = nullptr;
+  const float4* norm_ = nullptr;
+  int groups_ = 0;
+  bool sent_ = false;
+  std::uint32_t run_ = 0;
+  float square_ = 0.0f;
+  float4 values_;  // of the next group
+  float4 weight_;
 };
 
 #endif

@@ -6,7 +6,7 @@
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/layer_chain/chain_arguments.h"
 
-/// Which weights each warp multiplies, in their order, and the warp that copies them into shared
+/// Which weights each warp multiplies, in their order, and the warps that copy them into shared
 /// memory. A warp has a part of the inputs of every phase, in groups of 128, and all rows of the
 /// thread block. A portion is what of these rows lies in one unit (unit_format.h): four tiles at
 /// the most. A piece is one group of a portion of three or four tiles, or two groups of a portion
@@ -15,16 +15,17 @@ namespace nibble::ops::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-/// The groups of a warp.
+/// The groups of a warp: every kChainWarps-th, so that each warp reads results of the first thread
+/// blocks first.
 struct WarpGroups {
-  int first;
   int count;
-  __device__ WarpGroups(int blocks, int warp) {
-    const int each = blocks / kChainWarps;
-    const int more = blocks % kChainWarps;
-    first = warp * each + min(warp, more);
-    count = each + (warp < more ? 1 : 0);
-  }
+  __device__ WarpGroups(int blocks, int warp)
+      : count((blocks - warp + kChainWarps - 1) / kChainWarps), warp_(warp) {}
+  /// The warp's g-th.
+  __device__ int group(int g) const { return g * kChainWarps + warp_; }
+
+ private:
+  int warp_;
 };
 
 /// Tiles of the portion that begins with `tile`, in a share that ends with `end`.
@@ -42,24 +43,26 @@ class PieceCursor {
   __device__ PieceCursor(const ChainArguments& a, int warp) : a_(a), warp_(warp) { enter(0); }
 
   __device__ bool has_ended() const { return phase_ == a_.count; }
-  /// Where the piece's first group lies; the second one lies a unit behind.
+  /// Where the piece's first group lies; the second one lies kNextGroup behind.
   __device__ const std::byte* at() const {
     const ChainPhase& phase = a_.phases[phase_];
-    const long long unit = static_cast<long long>(tile_ / kPieceTiles) * phase.blocks + group_;
+    const long long unit = static_cast<long long>(tile_ / kPieceTiles) * phase.blocks +
+                           WarpGroups(phase.blocks, warp_).group(group_);
     return phase.units + (unit * kPieceTiles + tile_ % kPieceTiles) * kChainTileBytes;
   }
+  static constexpr int kNextGroup = kChainWarps * kPieceTiles * kChainTileBytes;
   __device__ bool has_two_groups() const {
-    return groups_at_once(tiles_) == 2 && group_ + 1 < last_group_;
+    return groups_at_once(tiles_) == 2 && group_ + 1 < groups_;
   }
   /// Of one group.
   __device__ std::uint32_t bytes() const { return tiles_ * kChainTileBytes; }
 
   __device__ void advance() {
     group_ += groups_at_once(tiles_);
-    if (group_ < last_group_) {
+    if (group_ < groups_) {
       return;
     }
-    group_ = first_group_;
+    group_ = 0;
     tile_ += tiles_;
     if (tile_ < last_tile_) {
       tiles_ = portion_tiles(tile_, last_tile_);
@@ -73,13 +76,12 @@ class PieceCursor {
   __device__ void enter(int phase) {
     for (; phase < a_.count; ++phase) {
       const ChainShare share(a_.phases[phase], static_cast<int>(blockIdx.x));
-      const WarpGroups groups(a_.phases[phase].blocks, warp_);
-      if (share.begin < share.end && groups.count > 0) {
+      groups_ = WarpGroups(a_.phases[phase].blocks, warp_).count;
+      if (share.begin < share.end && groups_ > 0) {
         tile_ = share.begin;
         last_tile_ = share.end;
         tiles_ = portion_tiles(tile_, last_tile_);
-        group_ = first_group_ = groups.first;
-        last_group_ = groups.first + groups.count;
+        group_ = 0;
         break;
       }
     }
@@ -92,9 +94,8 @@ class PieceCursor {
   int tile_ = 0;  // of the portion, the first one
   int last_tile_ = 0;
   int tiles_ = 0;
-  int group_ = 0;
-  int first_group_ = 0;
-  int last_group_ = 0;
+  int group_ = 0;  // of the warp's
+  int groups_ = 0;
 };
 
 __device__ __forceinline__ bool barrier_has_ended(std::uint32_t barrier, std::uint32_t parity) {
@@ -118,15 +119,15 @@ __device__ __forceinline__ void init_rings(std::byte* shared) {
   publish_barriers();
 }
 
-/// What the copying warp does until all pieces are on their way: lane w fills the ring of warp w.
-/// Of each, only kUnderWay pieces may be under way: what warps ask for meanwhile (rows of other
-/// blocks) waits behind all that was asked for before.
+/// What a copying warp does until all pieces are on their way: each of its first lanes fills one
+/// ring. A ring has one piece under way, or two where its warp has none left: what warps ask for
+/// meanwhile (rows of other blocks) waits behind all that was asked for before.
 __device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& memory,
                                    std::byte* shared) {
-  constexpr int kUnderWay = 2;
-  static_assert(kUnderWay <= kFewestChainStages);
+  constexpr int kRings = kChainWarps / kCopyingWarps;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = min(lane, kChainWarps - 1);
+  const int first = (static_cast<int>(threadIdx.x) / kWarp - kChainWarps) * kRings;
+  const int warp = first + min(lane, kRings - 1);
   const std::uint32_t full = shared_address(shared + warp * ChainMemory::kBarrierBytes);
   const std::uint32_t empty = full + kMostChainStages * 8;
   const std::uint32_t ring = shared_address(shared + memory.ring(warp));
@@ -151,29 +152,44 @@ __device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& m
     }
   };
   Place next{0, 1};
-  Place behind{0, 0};  // kUnderWay pieces before
+  Place last{0, 0};    // the piece before
+  Place before{0, 0};  // the one before that
   PieceCursor cursor(a, warp);
-  for (int copied = 0;;) {
-    const bool is_left = lane < kChainWarps && !cursor.has_ended();
-    if (!__any_sync(kAllLanes, is_left)) {
-      return;
+  const std::byte* at = nullptr;  // of the next piece, known before there is room for it
+  std::uint32_t bytes = 0;
+  bool two = false;
+  bool is_left = false;
+  const auto look = [&] {
+    is_left = lane < kRings && !cursor.has_ended();
+    if (is_left) {
+      at = cursor.at();
+      bytes = cursor.bytes();
+      two = cursor.has_two_groups();
     }
-    if (is_left && barrier_has_ended(empty + 8 * next.stage, next.parity) &&
-        (copied < kUnderWay || barrier_has_ended(full + 8 * behind.stage, behind.parity))) {
+  };
+  look();
+  for (int copied = 0; __any_sync(kAllLanes, is_left);) {
+    const auto has_arrived = [&](const Place& piece) {
+      return barrier_has_ended(full + 8 * piece.stage, piece.parity);
+    };
+    const auto was_multiplied = [&](const Place& piece) {
+      return barrier_has_ended(empty + 8 * piece.stage, piece.parity);
+    };
+    if (is_left && was_multiplied(next) &&
+        (copied < 1 || has_arrived(last) || (copied > 1 && was_multiplied(before)))) {
       const std::uint32_t barrier = full + 8 * next.stage;
       const std::uint32_t target = ring + next.stage * kPieceBytes;
-      const bool two = cursor.has_two_groups();
-      arrive_expecting(barrier, cursor.bytes() * (two ? 2 : 1));
-      copy(target, cursor.at(), cursor.bytes(), barrier);
+      arrive_expecting(barrier, bytes * (two ? 2 : 1));
+      copy(target, at, bytes, barrier);
       if (two) {
-        copy(target + kPieceBytes / 2, cursor.at() + kPieceBytes, cursor.bytes(), barrier);
+        copy(target + kPieceBytes / 2, at + PieceCursor::kNextGroup, bytes, barrier);
       }
       cursor.advance();
+      before = last;
+      last = {next.stage, next.parity ^ 1};
       next.advance(memory.stages);
-      if (copied >= kUnderWay) {
-        behind.advance(memory.stages);
-      }
       ++copied;
+      look();
     }
     __syncwarp();
   }

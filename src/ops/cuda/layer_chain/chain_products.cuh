@@ -50,13 +50,17 @@ __device__ __forceinline__ void multiply_tiles(const std::byte* piece, int secon
   }
 }
 
-/// Products of a portion of `tiles` tiles, to sums [tiles * 16] of this warp.
-__device__ __forceinline__ void multiply_portion(const ChainInputs& inputs, PieceRing& ring,
-                                                 int groups, int tiles, int base, float* sums) {
+/// Products of a portion of `tiles` tiles, to sums [tiles * 16][kChainWarps], of which this warp
+/// has the first column. `rounds`: the row is still to be rounded.
+__device__ __forceinline__ void multiply_portion(ChainInputs& inputs, PieceRing& ring, int groups,
+                                                 int tiles, int base, bool rounds, float* sums) {
   float totals[kPieceTiles][2] = {};
   if (groups_at_once(tiles) == 1) {
 #pragma unroll 1
     for (int g = 0; g < groups; ++g) {
+      if (rounds) {
+        inputs.round(g);
+      }
       const GroupInputs x = inputs.group(g);
       multiply_tiles<kPieceTiles>(ring.wait(), 0, &x, base, totals);
       ring.release();
@@ -65,6 +69,12 @@ __device__ __forceinline__ void multiply_portion(const ChainInputs& inputs, Piec
     constexpr int kHalf = kPieceTiles / 2;
 #pragma unroll 1
     for (int g = 0; g < groups; g += 2) {
+      if (rounds) {
+        inputs.round(g);
+        if (g + 1 < groups) {
+          inputs.round(g + 1);
+        }
+      }
       GroupInputs x[2] = {inputs.group(g), inputs.group(min(g + 1, groups - 1))};
       const bool two = g + 1 < groups;
       if (!two) {  // the first group once more, and nothing of it
@@ -84,28 +94,29 @@ __device__ __forceinline__ void multiply_portion(const ChainInputs& inputs, Piec
 #pragma unroll
     for (int i = 0; i < kPieceTiles; ++i) {
       if (i < tiles) {
-        sums[i * 16 + lane / 4] = totals[i][0];
-        sums[i * 16 + 8 + lane / 4] = totals[i][1] * Int4Decoder::kUpperUnit;
+        sums[(i * 16 + lane / 4) * kChainWarps] = totals[i][0];
+        sums[(i * 16 + 8 + lane / 4) * kChainWarps] = totals[i][1] * Int4Decoder::kUpperUnit;
       }
     }
   }
 }
 
-/// All portions of the share, to sums [rows] of this warp.
-__device__ __forceinline__ void multiply_share(const ChainInputs& inputs, PieceRing& ring,
-                                               int groups, const ChainShare& share, int base,
+/// All portions of the share, to sums [rows][kChainWarps], as above.
+__device__ __forceinline__ void multiply_share(ChainInputs& inputs, PieceRing& ring, int groups,
+                                               const ChainShare& share, int base, bool rounds,
                                                float* sums) {
   if (groups == 0) {
     for (int i = static_cast<int>(threadIdx.x) % kWarp; i < (share.end - share.begin) * 16;
          i += kWarp) {
-      sums[i] = 0.0f;
+      sums[i * kChainWarps] = 0.0f;
     }
     return;
   }
 #pragma unroll 1
   for (int tile = share.begin; tile < share.end;) {
     const int tiles = portion_tiles(tile, share.end);
-    multiply_portion(inputs, ring, groups, tiles, base, sums + (tile - share.begin) * 16);
+    multiply_portion(inputs, ring, groups, tiles, base, rounds && tile == share.begin,
+                     sums + (tile - share.begin) * 16 * kChainWarps);
     tile += tiles;
   }
 }

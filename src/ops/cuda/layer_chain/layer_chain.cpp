@@ -57,7 +57,7 @@ ChainPhase phase_of(const ChainedLayer& layer, int blocks) {
   phase.inverse_inputs = 1.0f / static_cast<float>(layer.weight.k);
   const auto tiles = static_cast<int>(layer.weight.n / kTileRows);
   phase.tiles_each = tiles / blocks;
-  phase.tiles_more = tiles % blocks;
+  phase.more_from = blocks - tiles % blocks;
   phase.adds = layer.adds ? 1 : 0;
   phase.gated = layer.gate ? 1 : 0;
   phase.gate = layer.gate.value_or(phase.gate);
@@ -70,7 +70,7 @@ ChainArguments arguments_of(std::span<const ChainedLayer> layers, int blocks) {
   ChainArguments a;
   for (const ChainedLayer& layer : layers) {
     ChainPhase& phase = a.phases[a.count++] = phase_of(layer, blocks);
-    const int tiles = phase.tiles_each + (phase.tiles_more > 0 ? 1 : 0);
+    const int tiles = phase.tiles_each + (phase.more_from < blocks ? 1 : 0);
     const int groups = (phase.blocks + kChainWarps - 1) / kChainWarps;
     a.rows = std::max(a.rows, tiles * kTileSize);
     a.groups = std::max(a.groups, groups);

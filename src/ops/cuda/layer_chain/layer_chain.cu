@@ -9,7 +9,7 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kChainThreads = (kChainWarps + 1) * kWarp;
+constexpr int kChainThreads = (kChainWarps + kCopyingWarps) * kWarp;
 
 #if __CUDA_ARCH__ >= 900
 
@@ -18,44 +18,72 @@ __device__ __forceinline__ void sync_chain_warps() {
   asm volatile("bar.sync 1, %0;" ::"n"(kChainWarps * kWarp) : "memory");
 }
 
-// Adds the sums of all warps, makes results of them, and writes them. `squares`: of the warps.
-__device__ __forceinline__ void write_results(const ChainPhase& phase, const ChainShare& share,
-                                              const float* sums, int stride, const float* squares,
-                                              float old, std::uint32_t run) {
-  const int thread = static_cast<int>(threadIdx.x);
+__device__ __forceinline__ float sum_of_warps(const float* of_warps) {
+  static_assert(kChainWarps == 8);
+  const float4 a = reinterpret_cast<const float4*>(of_warps)[0];
+  const float4 b = reinterpret_cast<const float4*>(of_warps)[1];
+  return ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+}
+
+// Rows of a thread block's i-th result: its first one; behind a gate that of up is 8 further.
+__device__ __forceinline__ int row_of_result(const ChainPhase& phase, int i) {
   const int shift = phase.gated != 0 ? 3 : 4;  // 8 or 16 results of a tile
-  const int results = (share.end - share.begin) << shift;
-  for (int i = thread; i < results; i += kChainWarps * kWarp) {
-    const int row = (i >> shift) * 16 + (i & ((1 << shift) - 1));
-    float square = 0.0f;
-    float first = 0.0f;
-    float second = 0.0f;
-#pragma unroll
-    for (int warp = 0; warp < kChainWarps; ++warp) {
-      first += sums[warp * stride + row];
-      second += sums[warp * stride + row + 8];  // of up, where there are gates
-      square += squares[warp];
-    }
-    if (phase.norm != nullptr) {
-      const float factor = rsqrtf(fmaf(square, phase.inverse_inputs, phase.eps));
-      first *= factor;
-      second *= factor;
-    }
+  return (i >> shift) * 16 + (i & ((1 << shift) - 1));
+}
+
+// What a result is added to.
+struct Addends {
+  float bias = 0.0f;
+  float bias_of_up = 0.0f;
+  float old = 0.0f;
+};
+__device__ __forceinline__ Addends addends_of(const ChainPhase& phase, const ChainShare& share,
+                                              int i) {
+  Addends addends;
+  const int tiles = share.end - share.begin;
+  if (i < (phase.gated != 0 ? tiles * 8 : tiles * 16)) {
+    const int row = share.begin * 16 + row_of_result(phase, i);
     if (phase.bias != nullptr) {
-      first += phase.bias[share.begin * 16 + row];
-      second += phase.gated != 0 ? phase.bias[share.begin * 16 + row + 8] : 0.0f;
+      addends.bias = __ldg(phase.bias + row);
+      addends.bias_of_up = phase.gated != 0 ? __ldg(phase.bias + row + 8) : 0.0f;
     }
-    float result = first;
+    if (phase.adds != 0) {
+      // Last written by the same thread, or by an earlier kernel.
+      addends.old = __ldcg(phase.y + share.begin * (phase.gated != 0 ? 8 : 16) + i);
+    }
+  }
+  return addends;
+}
+
+// Adds the sums of all warps, makes results of them, and writes them. `squares`: of the warps.
+// `addends`: of the thread's first result.
+__device__ __forceinline__ void write_results(const ChainPhase& phase, const ChainShare& share,
+                                              const float* sums, const float* squares,
+                                              Addends addends, std::uint32_t run) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int of_tile = phase.gated != 0 ? 8 : 16;
+  const int results = (share.end - share.begin) * of_tile;
+  for (int i = thread; i < results; i += kChainWarps * kWarp) {
+    if (i != thread) {
+      addends = addends_of(phase, share, i);
+    }
+    const float* const row = sums + row_of_result(phase, i) * kChainWarps;
+    float result = sum_of_warps(row);
+    float up = phase.gated != 0 ? sum_of_warps(row + 8 * kChainWarps) : 0.0f;
+    if (phase.norm != nullptr) {
+      const float factor = rsqrtf(fmaf(sum_of_warps(squares), phase.inverse_inputs, phase.eps));
+      result *= factor;
+      up *= factor;
+    }
+    result += addends.bias;
     if (phase.gated != 0) {
       // Other kinds go by a table, which comes from memory, too.
-      result = phase.gate == MlpActivation::kSilu ? first * sigmoid(first)
-                                                  : activated(phase.gate, first);
-      result *= second;
+      result = phase.gate == MlpActivation::kSilu ? result * sigmoid(result)
+                                                  : activated(phase.gate, result);
+      result *= up + addends.bias_of_up;
     }
-    const int n = (share.begin << shift) + i;
-    if (phase.adds != 0) {
-      result += i == thread ? old : __ldcg(phase.y + n);
-    }
+    result += addends.old;
+    const int n = share.begin * of_tile + i;
     if (phase.sent != nullptr) {
       send(phase.sent + n, result, run);
     }
@@ -74,32 +102,29 @@ __device__ __forceinline__ void run_phases(const ChainArguments& a, const ChainM
   std::uint32_t run_before = 0;  // of what the phase before sent
 #pragma unroll 1
   for (int p = 0; p < a.count; ++p) {
-    const ChainPhase& phase = a.phases[p];
+    const ChainPhase phase = a.phases[p];  // in registers
     const ChainShare share(phase, block);
     const WarpGroups groups(phase.blocks, warp);
-    float* const sums = reinterpret_cast<float*>(shared + memory.sums()) +
-                        p % 2 * kChainWarps * memory.sum_stride();
+    float* const sums =
+        reinterpret_cast<float*>(shared + memory.sums()) + p % 2 * memory.rows * kChainWarps;
     float* const squares =
         reinterpret_cast<float*>(shared + memory.squares()) + p % 2 * kChainWarps;
-    const ChainInputs::Weights weights = inputs.weights_of(phase, groups);
+    inputs.enter(phase, groups);
     if (p == 0) {
       wait_for_predecessor();
     }
-    // What this block adds to was last written by the same thread, or by an earlier kernel.
-    const bool adds = phase.adds != 0 && thread < (share.end - share.begin) * 16;
-    const float old = adds ? __ldcg(phase.y + share.begin * 16 + thread) : 0.0f;
+    const Addends addends = addends_of(phase, share, thread);
     const std::uint32_t run = phase.sent == nullptr ? 0 : __ldcg(phase.sent_runs + block) + 1;
-    float square = 0.0f;
-    if (phase.codes != nullptr) {
-      inputs.copy_codes(phase, groups);
+    const bool rounds = phase.codes == nullptr;
+    if (rounds) {
+      inputs.begin_row(run_before);
     } else {
-      square = inputs.round_row(phase, groups, run_before, weights);
+      inputs.copy_codes(phase, groups);
     }
-    multiply_share(inputs, ring, groups.count, share,
-                   phase.codes != nullptr ? kCodesBase : kPowerBase,
-                   sums + warp * memory.sum_stride());
+    multiply_share(inputs, ring, groups.count, share, rounds ? kPowerBase : kCodesBase, rounds,
+                   sums + warp);
     if (phase.norm != nullptr) {
-      square = warp_sum(square);
+      const float square = warp_sum(inputs.square());
       if (lane == 0) {
         squares[warp] = square;
       }
@@ -107,7 +132,7 @@ __device__ __forceinline__ void run_phases(const ChainArguments& a, const ChainM
     // The sums of the next phase lie elsewhere, so that no warp needs to wait for those that still
     // read these.
     sync_chain_warps();
-    write_results(phase, share, sums, memory.sum_stride(), squares, old, run);
+    write_results(phase, share, sums, squares, addends, run);
     run_before = run;
   }
   // Every thread has read its counts by now.
@@ -137,7 +162,7 @@ __global__ void __launch_bounds__(kChainThreads, 1)
     init_rings(shared);
   }
   __syncthreads();
-  if (warp == kChainWarps) {
+  if (warp >= kChainWarps) {
     copy_pieces(a, memory, shared);
   } else {
     run_phases(a, memory, shared, warp);

@@ -58,7 +58,7 @@ class TestBlock {
   TestBlock(std::int64_t hidden, std::int64_t middle, std::int64_t qkv, std::uint64_t seed)
       : hidden_(hidden),
         out_(hidden, hidden, seed, seed % 2 == 0),
-        gate_up_(2 * middle, hidden, seed + 10),
+        gate_up_(2 * middle, hidden, seed + 10, seed % 3 == 0),
         down_(hidden, middle, seed + 20),
         qkv_(qkv, hidden, seed + 30, true),
         norms_{weights_of_norm(seed + 40), weights_of_norm(seed + 41)},
@@ -117,8 +117,8 @@ class TestBlock {
     const std::vector<double> before(stream_.begin(), stream_.end());
     const std::vector<double> attended =
         chained_reference({&out_.weight, out_.bias, {}, 0, {}, before}, x, magnitude);
-    const std::vector<double> middle =
-        chained_reference({&gate_up_.weight, {}, norms_[0], kEps, activation}, attended, magnitude);
+    const std::vector<double> middle = chained_reference(
+        {&gate_up_.weight, gate_up_.bias, norms_[0], kEps, activation}, attended, magnitude);
     expect_near(got.middle, middle, 3e-4, "middle");
     const std::vector<double> from_middle(got.middle.begin(), got.middle.end());
     const std::vector<double> stream =
