@@ -11,9 +11,10 @@ struct CpuFeatures {
   bool avx512 = false;      // F, BW, DQ, VL, with all of avx2
   bool avx512vnni = false;  // with all of avx512
   bool avx512vbmi = false;  // byte permutations of whole vectors, with all of avx512vnni
-  bool amxint8 = false;  // tiles and their 8-bit products, with all of avx512vbmi; a program must
-                         // still ask Linux for the registers
-  bool amxbf16 = false;  // products of BF16 in tiles, with all of amxint8
+  bool amxint8 = false;    // tiles and their 8-bit products, with all of avx512vbmi; a program must
+                           // still ask Linux for the registers
+  bool amxbf16 = false;    // products of BF16 in tiles, with all of amxint8
+  bool halves512 = false;  // takes two turns for a vector of avx512 (Zen 4)
 
   // 64-bit ARM
   bool dotprod = false;  // SDOT and UDOT of vectors (FEAT_DotProd)

@@ -23,6 +23,19 @@ Leaf leaf(unsigned number, unsigned sub) {
   return l;
 }
 
+// AMD's family 25, whose processors with AVX512 are Zen 4. (Zen 3 has no AVX512, Zen 5 is
+// family 26.)
+bool is_amd_family_25() {
+  constexpr unsigned kAuth = 0x68747541;  // "AuthenticAMD"
+  constexpr unsigned kEnti = 0x69746e65;
+  constexpr unsigned kCAmd = 0x444d4163;
+  constexpr unsigned kFamily = 15 + 10;
+  const Leaf vendor = leaf(0, 0);
+  const unsigned version = leaf(1, 0).eax;
+  const unsigned family = (version >> 8 & 0xfu) + (version >> 20 & 0xffu);
+  return vendor.ebx == kAuth && vendor.edx == kEnti && vendor.ecx == kCAmd && family == kFamily;
+}
+
 bool bit(unsigned value, int index) {
   return (value >> index & 1u) != 0;
 }
@@ -57,6 +70,7 @@ CpuFeatures detect_cpu_features() {
   features.amxint8 = features.avx512vbmi && bit(extended.edx, 24) && bit(extended.edx, 25) &&
                      (saved_state() & kTileState) == kTileState;
   features.amxbf16 = features.amxint8 && bit(extended.edx, 22);
+  features.halves512 = features.avx512 && is_amd_family_25();
   return features;
 }
 

@@ -23,7 +23,8 @@ namespace {
 struct Avx2 : Lanes256 {
   static constexpr bool kZerosFirst = false;
   static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
+  /// The most tokens for which weights are decoded on their way.
+  static std::int64_t direct_limit(std::int64_t /*group_inputs*/) { return 8; }
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
   static constexpr int kChains = 8;  // of products: what hides their latency

@@ -14,7 +14,14 @@ namespace {
 struct Avx512Vnni : Lanes512 {
   static constexpr bool kZerosFirst = true;
   static constexpr int kDirectTokens = 8;
-  static constexpr int kDirectLimit = 16;  // tokens from which unpacking pays
+  /// The most tokens for which weights are decoded on their way. Panels save instructions beside
+  /// the products, for which there is time where a product takes two turns.
+  static std::int64_t direct_limit(std::int64_t group_inputs) {
+    if (!cpu_features().halves512 || group_inputs < kUnit) {
+      return 16;
+    }
+    return group_inputs == kUnit ? 48 : 64;
+  }
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
   static constexpr int kChains = 12;  // of products: latency 4 or 5, at most two each cycle
@@ -88,7 +95,7 @@ struct Tiles {
   static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                   float* y, std::int64_t ldy) {
     std::int64_t tile = begin;
-    if (x.m > Avx512Vnni::kDirectLimit) {
+    if (x.m > Avx512Vnni::direct_limit(w.group_inputs)) {
       for (; tile + 2 <= end; tile += 2) {
         run_panels<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);
       }
@@ -109,7 +116,7 @@ struct Tiles<Integers<8>> {
   static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                   float* y, std::int64_t ldy) {
     std::int64_t tile = begin;
-    if (x.m > Avx512Vnni::kDirectLimit) {
+    if (x.m > Avx512Vnni::direct_limit(w.group_inputs)) {
       for (; tile + 2 <= end; tile += 2) {
         if (w.in_blocks()) {
           run_panels<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);

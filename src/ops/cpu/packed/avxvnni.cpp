@@ -14,7 +14,8 @@ namespace {
 struct AvxVnni : Lanes256 {
   static constexpr bool kZerosFirst = true;
   static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
+  /// The most tokens for which weights are decoded on their way.
+  static std::int64_t direct_limit(std::int64_t /*group_inputs*/) { return 8; }
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
   static constexpr int kChains = 12;  // of products: latency 4 or 5, at most two each cycle

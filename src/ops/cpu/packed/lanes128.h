@@ -19,8 +19,8 @@ struct Registers128 {
 struct Lanes128 : VectorLanes<Registers128> {
   static constexpr int kVectors = 4;  // of a block, which is one tile
   static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit =
-      8;  // tokens from which unpacking should pay: as AVX2, not timed
+  /// The most tokens for which weights are decoded on their way: as AVX2, not timed.
+  static std::int64_t direct_limit(std::int64_t /*group_inputs*/) { return 8; }
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
   static constexpr int kChains = 16;  // of products: latency 3 or 4, at most four each cycle

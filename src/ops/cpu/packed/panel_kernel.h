@@ -348,7 +348,7 @@ void run_panels(const TiledWeight& w, const TiledInput& x, std::int64_t tile, fl
 template <class Isa, class Source, int V>
 void run_block(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
                std::int64_t ldy) {
-  if (x.m <= Isa::kDirectLimit) {
+  if (x.m <= Isa::direct_limit(w.group_inputs)) {
     const std::int64_t step = even_step(x.m, Isa::kDirectTokens);
     for (std::int64_t token = 0; token < x.m; token += step) {
       const std::int64_t count = x.m - token < step ? x.m - token : step;

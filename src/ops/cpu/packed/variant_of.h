@@ -68,8 +68,7 @@ using RunTiles = decltype(Variant::run);
 /// The variant that `run` makes of an instruction set.
 template <class Isa>
 Variant variant_of(const char* name, const char* needs, bool (*runs_here)(), RunTiles run) {
-  const auto direct_rows = [](std::int64_t) -> std::int64_t { return Isa::kDirectLimit; };
-  return {name, needs, runs_here, run, quantize_row, multiply_registers<Isa>, direct_rows};
+  return {name, needs, runs_here, run, quantize_row, multiply_registers<Isa>, Isa::direct_limit};
 }
 
 }  // namespace
