@@ -22,7 +22,8 @@ class PowerCoder {
     constexpr int kLeast = 24;  // exponents for which both powers are normal
     constexpr int kMost = 254 - kMantissaBits + kCodeBits;
     // The first digit is 127 at the most: what would have codes from 32,640 on has the next power.
-    constexpr std::int32_t kTop = ((1 << kMantissaBits) >> kCodeBits) * 129;
+    constexpr std::int32_t kStep = (1 << kMantissaBits) >> (kCodeBits - 1);  // of codes
+    constexpr std::int32_t kTop = kStep * 257 / 2;                           // 128 and a half
     const std::int32_t exponent =
         min(max((min(largest, kInfinityBits) + kTop) >> kMantissaBits, kLeast), kMost);
     const std::int32_t step = exponent + 1 - kCodeBits;

@@ -293,6 +293,35 @@ TEST_F(LayerChainTest, RowsOfAnyMagnitude) {
   }
 }
 
+// The first digit of a code ends at 127: numbers just below a power of two have the next scale.
+TEST_F(LayerChainTest, RowsWhoseLargestIsNextToAPowerOfTwo) {
+  constexpr std::int64_t kInputs = 128;
+  constexpr std::int64_t kRows = 16;
+  LayerChain chain;
+  ASSERT_TRUE(chain.hold());
+  const TestWeight weight(kRows, kInputs, 79);
+  for (float code = 32630.0f; code <= 32768.0f; code += 0.5f) {
+    std::vector<float> row(kInputs, 0.0f);
+    row[17] = code / 16384.0f;
+    row[90] = -code / 16384.0f;
+    const Buffer device_row = on_device(row);
+    const Buffer y = poisoned<float>(kRows);
+    ChainedLayer layer = weight.layer();
+    layer.row = device_row.as<float>();
+    layer.y = y.as<float>();
+    const device::cuda::Stream stream;
+    chain.run({&layer, 1}, stream.get());
+    stream.synchronize();
+    const std::vector<double> x(row.begin(), row.end());
+    std::vector<double> magnitude;
+    const std::vector<double> expected = chained_reference({&weight.weight}, x, magnitude);
+    const std::vector<float> got = y.values<float>();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], expected[i], 1e-4 * magnitude[i]) << "code " << code << ", row " << i;
+    }
+  }
+}
+
 TEST_F(LayerChainTest, NumbersThatAreNoneStaySo) {
   LayerChain chain;
   ASSERT_TRUE(chain.hold());
