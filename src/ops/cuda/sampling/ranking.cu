@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/cluster.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/sampling/logit_key.cuh"
 #include "ops/cuda/sampling/ranking.h"
@@ -12,7 +15,8 @@
 ///   bound             reached by the largest keys of about `count` threads, by bisection over bits
 ///   keys from it on   a few more than `count`                            to shared memory, sorted
 ///
-/// For the largest key alone one block of more threads goes through a row.
+/// For the largest key alone one block of more threads goes through a row; of few rows, a cluster
+/// of such blocks.
 namespace nibble::ops::cuda {
 namespace {
 
@@ -145,20 +149,36 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kFirstThreads = 1024;
 constexpr int kFirstEach = 16;  // logits that a thread loads at a time
 
-/// ranked [row]: the first token of each row.
+/// Writes to the same place of the shared memory of the cluster's first block.
+__device__ __forceinline__ void put_in_first_block(LogitKey* place, LogitKey key) {
+#if __CUDA_ARCH__ >= 900
+  const std::uint32_t there = address_in(shared_address(place), 0);
+  store_in_cluster(there, static_cast<std::uint32_t>(key));
+  store_in_cluster(there + 4, static_cast<std::uint32_t>(key >> 32));
+#else
+  *place = key;
+#endif
+}
+
+constexpr int kFirstBlocks = 8;  // of a row, where there are few
+
+/// ranked [row]: the first token of each row, which has a cluster of gridDim.x blocks.
 __global__ void __launch_bounds__(kFirstThreads)
     rank_first_kernel(LogitSource source, RankedToken* ranked) {
   __shared__ LogitKey of_warps[kFirstThreads / kWarp];
+  __shared__ LogitKey of_blocks[kFirstBlocks];  // in the first block
   const auto larger = [](LogitKey a, LogitKey b) { return max(a, b); };
   const auto thread = static_cast<int>(threadIdx.x);
+  const auto blocks = static_cast<int>(gridDim.x);
   launch_dependents();
   wait_for_predecessor();
-  const std::int64_t row = blockIdx.x;
+  const std::int64_t row = blockIdx.y;
   LogitKey largest = kNoKey;
-  for (std::int64_t first = thread; first < source.columns; first += kFirstThreads * kFirstEach) {
+  for (std::int64_t first = static_cast<int>(blockIdx.x) * kFirstThreads + thread;
+       first < source.columns; first += blocks * kFirstThreads * kFirstEach) {
 #pragma unroll
     for (int i = 0; i < kFirstEach; ++i) {
-      largest = max(largest, source.at(row, first + i * kFirstThreads));
+      largest = max(largest, source.at(row, first + i * blocks * kFirstThreads));
     }
   }
   largest = over_warp(largest, larger);
@@ -169,11 +189,29 @@ __global__ void __launch_bounds__(kFirstThreads)
   if (thread < kWarp) {
     largest = over_warp(of_warps[thread], larger);
     if (thread == 0) {
-      ranked[row] = token_of(largest);
+      put_in_first_block(&of_blocks[cluster_rank()], largest);
     }
+  }
+  cluster_barrier();
+  if (cluster_rank() == 0 && thread == 0) {
+    for (int i = 0; i < blocks; ++i) {
+      largest = max(largest, of_blocks[i]);
+    }
+    ranked[row] = token_of(largest);
   }
 }
 static_assert(kFirstThreads / kWarp == kWarp, "a warp has a key of each");
+
+/// Whether rank_first_kernel() knows clusters here: its code may be that of older devices.
+bool has_clusters() {
+  return of_current_device([] {
+    constexpr int kFirstWithClusters = 90;
+    cudaFuncAttributes attributes{};
+    device::cuda::check(cudaFuncGetAttributes(&attributes, rank_first_kernel),
+                        "cudaFuncGetAttributes");
+    return attributes.ptxVersion >= kFirstWithClusters;
+  });
+}
 
 std::int64_t parts_of(std::int64_t columns) {
   return (columns + kPart - 1) / kPart;
@@ -201,8 +239,11 @@ void rank(const float* logits, std::int64_t m, std::int64_t columns, std::int64_
     return;
   }
   if (count == 1) {
-    return launch_dependent(rank_first_kernel, dim3(static_cast<unsigned>(m)), dim3(kFirstThreads),
-                            0, stream, LogitSource{logits, columns}, ranked);
+    constexpr std::int64_t kFewRows = 16;
+    const unsigned blocks = m <= kFewRows && has_clusters() ? kFirstBlocks : 1;
+    return launch_clusters(rank_first_kernel, dim3(blocks, static_cast<unsigned>(m)),
+                           dim3(kFirstThreads), blocks, 0, stream, LogitSource{logits, columns},
+                           ranked);
   }
   auto* to = static_cast<LogitKey*>(scratch);
   launch(LogitSource{logits, columns}, m, count, to, ranked, stream);

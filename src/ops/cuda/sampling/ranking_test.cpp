@@ -27,10 +27,13 @@ std::vector<RankedToken> sorted(std::span<const float> row, std::int64_t count) 
 // Of rows that differ, that are equal in whole or in part, and of which one block has the largest.
 TEST_F(CudaRanking, IsAStableSort) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr std::int64_t kRows = 5;
   const device::cuda::Stream stream;
-  for (const std::int64_t columns : {1, 40, 4096, 4097, 50257, 128256}) {
-    std::vector<float> logits = normal_values(kRows * columns, 3);
+  for (const std::pair<std::int64_t, std::int64_t>& shape :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {5, 1}, {5, 40}, {5, 4096}, {5, 4097}, {5, 50257}, {5, 128256}, {20, 32000}}) {
+    const std::int64_t rows = shape.first;
+    const std::int64_t columns = shape.second;
+    std::vector<float> logits = normal_values(rows * columns, 3);
     const auto row = [&](std::int64_t i) {
       return std::span(logits).subspan(static_cast<std::size_t>(i * columns),
                                        static_cast<std::size_t>(columns));
@@ -45,14 +48,14 @@ TEST_F(CudaRanking, IsAStableSort) {
     for (const std::int64_t wanted : {1, 40, 64, 300, 1000}) {
       const std::int64_t count = std::min(wanted, columns);
       device::cuda::PinnedBuffer ranked;
-      const std::span got(ranked.room_for<RankedToken>(kRows * count),
-                          static_cast<std::size_t>(kRows * count));
+      const std::span got(ranked.room_for<RankedToken>(rows * count),
+                          static_cast<std::size_t>(rows * count));
       std::fill(got.begin(), got.end(), RankedToken{-7, 0.0f});
-      const device::cuda::Buffer scratch(ranking_bytes(kRows, columns, count));
-      rank(device_logits.as<float>(), kRows, columns, count, ranked.as<RankedToken>(),
+      const device::cuda::Buffer scratch(ranking_bytes(rows, columns, count));
+      rank(device_logits.as<float>(), rows, columns, count, ranked.as<RankedToken>(),
            scratch.data(), stream.get());
       stream.synchronize();
-      for (std::int64_t i = 0; i < kRows; ++i) {
+      for (std::int64_t i = 0; i < rows; ++i) {
         const auto begin = got.begin() + i * count;
         if (i == 3) {
           EXPECT_EQ(begin->id, -1);
