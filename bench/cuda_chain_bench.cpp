@@ -1,6 +1,8 @@
 // The linear layers between two attentions of a decoder, one token, on a GPU: in one kernel
-// (layer_chain.h) and, in turns with it, in a kernel each. Weights are INT4 with a scale for each
-// 128 inputs, and in no cache. Microseconds and the share of the bandwidth at which this GPU reads.
+// (layer_chain.h) and, in turns with it, in a kernel each; then whole blocks, four in a kernel,
+// with attention to contexts of some lengths. Weights are INT4 with a scale for each 128 inputs, and
+// in no cache; keys and values float16, heads of 128. Microseconds of a block, and the share of the
+// bandwidth at which this GPU reads.
 //   cuda_chain_bench [HIDDENxMIDDLExQKV...]
 #include <cstdio>
 #include <memory>
@@ -9,7 +11,9 @@
 #include "core/float16.h"
 #include "core/random.h"
 #include "cuda_layers.h"
+#include "device/cuda/check.h"
 #include "device/cuda_devices.h"
+#include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/layer_chain/layer_chain.h"
 #include "ops/cuda/limits/read_bandwidth.h"
 #include "ops/cuda/small_batch/small_batch.h"
@@ -92,6 +96,7 @@ struct Arrays {
         gate_up(std::int64_t{2} * shape.middle * 4),
         middle(std::int64_t{shape.middle} * 4),
         qkv(std::int64_t{shape.qkv} * 4),
+        attended(std::int64_t{shape.hidden} * 4),
         norm{ops::NormKind::kRms, weights.as<float>(), nullptr, 1e-5f} {
     const std::vector<std::int8_t> ones(static_cast<std::size_t>(codes.bytes()), 1);
     codes.upload(ones.data(), codes.bytes());
@@ -104,6 +109,7 @@ struct Arrays {
   Buffer gate_up;
   Buffer middle;
   Buffer qkv;
+  Buffer attended;
   ops::cuda::NormWeights norm;
 
   ops::cuda::LaneActivations codes_of() const {
@@ -111,7 +117,7 @@ struct Arrays {
   }
 };
 
-std::vector<ChainedLayer> chained(const Block& block, const Arrays& arrays) {
+std::vector<ops::cuda::ChainLink> chained(const Block& block, const Arrays& arrays) {
   ChainedLayer out{.weight = block.out(), .codes = arrays.codes_of()};
   out.y = arrays.stream.as<float>();
   out.adds = true;
@@ -124,6 +130,66 @@ std::vector<ChainedLayer> chained(const Block& block, const Arrays& arrays) {
   ChainedLayer qkv{.weight = block.qkv(), .row = down.y, .norm = &arrays.norm};
   qkv.y = arrays.qkv.as<float>();
   return {out, gate_up, down, qkv};
+}
+
+/// Keys and values of one sequence in some layers, and the step that adds a token to it.
+class Context {
+ public:
+  static constexpr std::int64_t kLayers = 16;
+
+  Context(const Shape& shape, std::int64_t tokens)
+      : tokens_(tokens),
+        pages_((tokens + ops::cuda::kPageTokens) / ops::cuda::kPageTokens),
+        layer_(layer_of(shape)),
+        pool_(layer_.layout, kLayers, pages_),
+        buffer_({1, pages_, 64, 64}) {
+    device::cuda::check(cudaMemset(pool_.layer(0), 0, static_cast<std::size_t>(pool_.bytes())),
+                        "cudaMemset");
+    std::vector<ops::PageId> ids;
+    for (std::int64_t page = 0; page < pages_; ++page) {
+      ids.push_back(static_cast<ops::PageId>(page));
+    }
+    const device::cuda::Stream stream;
+    const std::vector<ops::cuda::PlannedSequence> sequences{{ids, tokens, 0, 1}};
+    ops::cuda::StepUpload upload;
+    upload.begin();
+    buffer_.put(ops::cuda::plan_attention(sequences, layer_.heads / layer_.layout.kv_heads, 0),
+                upload);
+    upload.start(stream.get());
+    stream.synchronize();
+  }
+  std::int64_t tokens() const { return tokens_; }
+  std::int64_t bytes() const { return pages_ * layer_.layout.page_bytes(); }
+  ops::cuda::ChainedAttention attention(int layer, const Arrays& arrays) const {
+    return {layer_, arrays.qkv.as<float>(), buffer_.plan(), pool_.layer(layer % kLayers),
+            arrays.attended.as<float>()};
+  }
+
+ private:
+  static ops::cuda::AttentionLayer layer_of(const Shape& shape) {
+    constexpr std::int64_t kHead = 128;
+    ops::cuda::AttentionLayer layer;
+    layer.heads = shape.hidden / kHead;
+    layer.layout = {ops::KvTypes(ops::KvType::kF16), (shape.qkv / kHead - layer.heads) / 2, kHead};
+    return layer;
+  }
+
+  std::int64_t tokens_;
+  std::int64_t pages_;
+  ops::cuda::AttentionLayer layer_;
+  ops::cuda::KvPool pool_;
+  ops::cuda::PlanBuffer buffer_;
+};
+
+/// What follows q, k and v of the block before, attention first, to those of the next one.
+void append_block(std::vector<ops::cuda::ChainLink>& links, const Block& block,
+                  const ops::cuda::ChainedAttention& attention, const Arrays& arrays) {
+  links.emplace_back(attention);
+  std::vector<ops::cuda::ChainLink> layers = chained(block, arrays);
+  auto& out = std::get<ChainedLayer>(layers.front());
+  out.codes = {};
+  out.row = attention.y;
+  links.insert(links.end(), layers.begin(), layers.end());
 }
 
 /// The same by small_batch.h.
@@ -156,6 +222,7 @@ void run_apart(const Block& block, const Arrays& arrays, int multiprocessors, cu
 }
 
 void run_shape(const Shape& shape, double bandwidth) {
+  constexpr int kBlocks = 4;
   const Arrays arrays(shape);
   const auto blocks = copies_of([&] { return Block(shape); });
   const auto bytes = static_cast<double>(blocks.front().bytes());
@@ -163,25 +230,43 @@ void run_shape(const Shape& shape, double bandwidth) {
   const auto block = [&](int turn) -> const Block& {
     return blocks[static_cast<std::size_t>(turn) % blocks.size()];
   };
+  const Context contexts[] = {Context(shape, 80), Context(shape, 1000)};
   ops::cuda::LayerChain chain;
   std::vector<std::unique_ptr<Timed>> turns;
-  turns.push_back(
-      std::make_unique<Timed>("a kernel each", bytes, [&](int turn, cudaStream_t stream) {
-        run_apart(block(turn), arrays, multiprocessors, stream);
-      }));
+  std::vector<int> blocks_of_turns;
+  const auto add = [&](const std::string& name, int count, double all, const auto& launch) {
+    turns.push_back(std::make_unique<Timed>(name, all, launch));
+    blocks_of_turns.push_back(count);
+  };
+  add("a kernel each", 1, bytes, [&](int turn, cudaStream_t stream) {
+    run_apart(block(turn), arrays, multiprocessors, stream);
+  });
   if (ops::cuda::LayerChain::fits(chained(block(0), arrays)) && chain.hold()) {
-    turns.push_back(std::make_unique<Timed>(
-        "one kernel", bytes,
-        [&](int turn, cudaStream_t stream) { chain.run(chained(block(turn), arrays), stream); }));
+    add("one kernel", 1, bytes,
+        [&](int turn, cudaStream_t stream) { chain.run(chained(block(turn), arrays), stream); });
+    for (const Context& context : contexts) {
+      const double all = kBlocks * (bytes + static_cast<double>(context.bytes()));
+      add("context " + std::to_string(context.tokens()), kBlocks, all,
+          [&](int turn, cudaStream_t stream) {
+            std::vector<ops::cuda::ChainLink> links{chained(block(kBlocks * turn), arrays).back()};
+            for (int i = kBlocks * turn; i < kBlocks * turn + kBlocks; ++i) {
+              append_block(links, block(i + 1), context.attention(i, arrays), arrays);
+            }
+            links.pop_back();
+            chain.run(links, stream);
+          });
+    }
   } else {
     std::printf("%d x %d x %d: this GPU runs no such chain\n", shape.hidden, shape.middle,
                 shape.qkv);
   }
   read_in_turns(turns);
-  for (const auto& each : turns) {
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const Timed& each = *turns[i];
     std::printf("%5d x %5d x %5d  %-14s %7.2f us  %4.1f %% of %.2f TB/s\n", shape.hidden,
-                shape.middle, shape.qkv, each->name().c_str(), each->seconds() * 1e6,
-                100 * bytes / each->seconds() / bandwidth, bandwidth * 1e-12);
+                shape.middle, shape.qkv, each.name().c_str(),
+                each.seconds() * 1e6 / blocks_of_turns[i],
+                100 * each.bytes() / each.seconds() / bandwidth, bandwidth * 1e-12);
   }
   std::fflush(stdout);
 }

@@ -23,6 +23,7 @@ class Timed {
   Timed(std::string name, double bytes, const std::function<void(int, cudaStream_t)>& launch)
       : name_(std::move(name)), bytes_(bytes) {
     launch(0, stream_.get());
+    stream_.synchronize();  // before another one's: chains may not run at the same time
     graph_ = std::make_unique<device::cuda::Graph>(device::cuda::Graph::record(stream_.get(), [&] {
       for (int turn = 0; turn < kLaunches; ++turn) {
         launch(turn, stream_.get());

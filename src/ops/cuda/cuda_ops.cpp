@@ -278,6 +278,9 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
     return precision_.float_texts && !qkv.is_half() ? attend_in_float(qkv, spec, set)
                                                     : attend_in_texts(qkv, spec, set);
   }
+  if (std::optional<Input> result = attend_chained(qkv, spec, layer, batch, set)) {
+    return std::move(*result);
+  }
   const bool decode = of_single_rows(batch);
   return make_input(
       {set, qkv.rows()},
@@ -292,6 +295,25 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
       [&](const InputKey& key) {
         return attention_writes(layer_of(spec), plain_target(key, nullptr, nullptr), decode);
       });
+}
+
+// Of one token, where it may wait for the layers of the set, which read a row.
+std::optional<CudaOps::Input> CudaOps::attend_chained(const Matrix& qkv, const AttentionSpec& spec,
+                                                      std::int64_t layer,
+                                                      const Batch<KvSequence>& batch,
+                                                      const LinearSet& set) {
+  if (qkv.rows() != 1 || qkv.is_half() || !of_single_rows(batch) || !reads_chained_row(set)) {
+    return std::nullopt;
+  }
+  ChainedAttention attention{layer_of(spec), qkv.data(), plans_.at(spec.mask.window).plan(),
+                             kv_->layer(layer)};
+  Input result = chained_row(spec.heads * spec.head_dim);
+  attention.y = result.matrix_->data();
+  if (!pending_.takes(attention)) {
+    return std::nullopt;
+  }
+  pending_.add(attention, stream_.get());
+  return result;
 }
 
 // In 16 bits. Results come in the form of the layers where that is what attention writes.

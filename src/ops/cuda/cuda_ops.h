@@ -266,7 +266,6 @@ class CudaOps {
     NormWeights view;
   };
   struct DeviceAttention {
-    device::cuda::Buffer inverse_frequency;
     device::cuda::Buffer q_norm;
     device::cuda::Buffer k_norm;
     device::cuda::Buffer key_centre;
@@ -322,12 +321,19 @@ class CudaOps {
   Matrix linear_parts(Input& input, const Layers& layers, MatrixType type);
   Matrix linear_floats(Input& input, const LinearSet& set);
   std::optional<ChainedLayer> chained(const Input& input, const Layers& layers) const;
+  /// Whether the layers of a set may wait for a row that others write.
+  bool reads_chained_row(const LinearSet& set) const;
+  /// Such a row.
+  Input chained_row(std::int64_t width);
   std::optional<Input> linear_chained(const Input& input, const Layers& layers,
                                       const ActivateInto& into);
   Input linear_activated(Input& input, const LinearSet& set, const ActivateInto& into);
   Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const ActivateInto& into);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
+  std::optional<Input> attend_chained(const Matrix& qkv, const AttentionSpec& spec,
+                                      std::int64_t layer, const Batch<KvSequence>& batch,
+                                      const LinearSet& set);
   Input attend_in_texts(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);
   Input attend_in_float(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);
   void plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
@@ -357,6 +363,7 @@ class CudaOps {
   std::shared_ptr<WideScratch> wide_scratch_ = std::make_shared<WideScratch>();
   std::map<const Norm*, DeviceNorm> norms_;
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
+  std::map<std::vector<float>, device::cuda::Buffer> frequencies_;  // of RoPE: layers share them
   std::unique_ptr<KvPool> kv_;
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
   std::vector<PlannedSequence> planned_;      // the step's

@@ -183,22 +183,30 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
                         into.next);
 }
 
+bool CudaOps::reads_chained_row(const LinearSet& set) const {
+  const Layers& layers = layers_of(set);
+  return layers.parts.size() == 1 && layers.adapters.empty() && layers.parts.front().is_chainable();
+}
+
+CudaOps::Input CudaOps::chained_row(std::int64_t width) {
+  Input row;
+  row.m_ = 1;
+  row.matrix_ = matrix(1, width);
+  row.rows_.x = row.matrix_->data();
+  return row;
+}
+
 // Of one token, where the layers of both sets may wait for each other: the next ones read a row.
 std::optional<CudaOps::Input> CudaOps::linear_chained(const Input& input, const Layers& layers,
                                                       const ActivateInto& into) {
-  const Layers& next = layers_of(into.next);
-  if (next.parts.size() != 1 || !next.adapters.empty() || !next.parts.front().is_chainable() ||
-      !layers.parts.front().paired()) {
+  if (!reads_chained_row(into.next) || !layers.parts.front().paired()) {
     return std::nullopt;
   }
   std::optional<ChainedLayer> layer = chained(input, layers);
   if (!layer) {
     return std::nullopt;
   }
-  Input result;
-  result.m_ = input.m_;
-  result.matrix_ = matrix(input.m_, layers.n / 2);
-  result.rows_.x = result.matrix_->data();
+  Input result = chained_row(layers.n / 2);
   layer->y = result.matrix_->data();
   layer->gate = into.activation;
   pending_.add(*layer, stream_.get());

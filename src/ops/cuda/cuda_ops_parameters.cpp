@@ -157,8 +157,11 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
   view.turned = turn_->exists();
   view.turn = turn_->view();
   if (!spec.inverse_frequency.empty()) {
-    made.inverse_frequency = upload(spec.inverse_frequency);
-    view.inverse_frequency = made.inverse_frequency.as<float>();
+    Buffer& shared = frequencies_[spec.inverse_frequency];
+    if (shared.empty()) {
+      shared = upload(spec.inverse_frequency);
+    }
+    view.inverse_frequency = shared.as<float>();
   }
   if (!spec.q_norm.empty()) {
     made.q_norm = upload(spec.q_norm);

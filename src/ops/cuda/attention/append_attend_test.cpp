@@ -52,34 +52,6 @@ std::string name_of(const Problem& p) {
          std::to_string(p.window) + ", " + std::to_string(p.sequences.size()) + " sequences";
 }
 
-/// RoPE over some elements of a head, and QK norms, on the device.
-struct Dress {
-  Buffer frequency;
-  Buffer q_norm;
-  Buffer k_norm;
-
-  Dress(AttentionLayer& layer, std::int64_t rotary, bool norms) {
-    const std::int64_t dim = layer.layout.head_dim;
-    if (rotary > 0) {
-      std::vector<float> values;
-      for (std::int64_t i = 0; i < rotary / 2; ++i) {
-        values.push_back(
-            std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(rotary)));
-      }
-      frequency = on_device(values);
-      layer.inverse_frequency = frequency.as<float>();
-      layer.rotary = rotary;
-      layer.rope_factor = 1.1f;
-    }
-    if (norms) {
-      q_norm = on_device(normal_values(dim, 8));
-      k_norm = on_device(normal_values(dim, 9));
-      layer.q_norm = q_norm.as<float>();
-      layer.k_norm = k_norm.as<float>();
-    }
-  }
-};
-
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/cuda/attention/append_fragments.h"
+#include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/head_vector.cuh"
 #include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"

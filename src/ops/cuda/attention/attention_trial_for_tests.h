@@ -187,6 +187,7 @@ class Trial {
   AttentionLayer& layer() { return layer_; }
   std::int64_t width() const { return (p_.heads + 2 * p_.kv_heads) * p_.head_dim; }
   const device::cuda::Stream& stream() const { return stream_; }
+  std::byte* pages() const { return pool_->layer(1); }
 
   std::vector<PlannedSequence> planned(bool context) const {
     std::vector<PlannedSequence> result;
@@ -473,6 +474,34 @@ class Trial {
   Buffer queries_;
   Queries q_;
   device::cuda::Stream stream_;
+};
+
+/// RoPE over some elements of a head, and QK norms, on the device.
+struct Dress {
+  Buffer frequency;
+  Buffer q_norm;
+  Buffer k_norm;
+
+  Dress(AttentionLayer& layer, std::int64_t rotary, bool norms) {
+    const std::int64_t dim = layer.layout.head_dim;
+    if (rotary > 0) {
+      std::vector<float> values;
+      for (std::int64_t i = 0; i < rotary / 2; ++i) {
+        values.push_back(
+            std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(rotary)));
+      }
+      frequency = on_device(values);
+      layer.inverse_frequency = frequency.as<float>();
+      layer.rotary = rotary;
+      layer.rope_factor = 1.1f;
+    }
+    if (norms) {
+      q_norm = on_device(normal_values(dim, 8));
+      k_norm = on_device(normal_values(dim, 9));
+      layer.q_norm = q_norm.as<float>();
+      layer.k_norm = k_norm.as<float>();
+    }
+  }
 };
 
 /// Largest |a - b| as a part of the largest |b|.

@@ -156,10 +156,7 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
                                                 PageWalk<Shape<K, V, D>, Team>& walk,
                                                 WarpRing& ring, int lane, const Token& newest) {
   using S = Shape<K, V, D>;
-  Running<D> running{};
-  running.largest[0] = running.largest[1] = -INFINITY;
-  running.reach = kCodeUnit;  // the smallest float16
-  running.unit = 1.0f / kCodeUnit;
+  Running<D> running = Running<D>::none();
   for (int first = Team::warp() * S::kPages; first < item.pages;
        first += Team::kCount * S::kPages) {
     walk.fill(ring);

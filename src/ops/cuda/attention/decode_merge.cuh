@@ -17,6 +17,30 @@ struct alignas(16) Found {
   float sum[kHeads];
 };
 
+/// What the warp found of the one head in column 0.
+template <KvType V, int D>
+__device__ __forceinline__ void note_first_head(const Running<D>& running, int lane,
+                                                Found<D, 1>& found) {
+  const float sum = rows_sum(running.sum[0]);
+  const float offset = rows_sum(running.offset[0]);
+  const float reach = is_integer(V) ? running.reach : 1.0f;
+  const float unit = reach * kProductUnit<V>;
+  const float high_unit = reach * kHighProductUnit<V>;
+  if (lane % 4 != 0) {
+    return;
+  }
+  const int g = lane / 4;
+  if (g == 0) {
+    found.largest[0] = running.largest[0];
+    found.sum[0] = sum;
+  }
+#pragma unroll
+  for (int tile = 0; tile < D / 16; ++tile) {
+    found.out[0][16 * tile + g] = fmaf(running.out[tile][0], unit, offset);
+    found.out[0][16 * tile + g + 8] = fmaf(running.out[tile][2], high_unit, offset);
+  }
+}
+
 /// Up to kColumns query heads of a KV head, a column of the products for each.
 struct HeadsOfGroup {
   static constexpr int kMost = kColumns;

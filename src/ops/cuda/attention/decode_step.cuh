@@ -69,6 +69,15 @@ struct Running {
                      // keep their precision
   float unit;        // 1 / reach
 
+  /// Before any keys.
+  static __device__ __forceinline__ Running none() {
+    Running running{};
+    running.largest[0] = running.largest[1] = -INFINITY;
+    running.reach = kCodeUnit;  // the smallest float16
+    running.unit = 1.0f / kCodeUnit;
+    return running;
+  }
+
   /// Values with steps of up to `now` follow, more than `reach`, or NaN; what `out` has to be
   /// multiplied by.
   __device__ __forceinline__ float widen_to(float now) {

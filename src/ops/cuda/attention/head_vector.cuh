@@ -6,6 +6,7 @@
 #include "ops/cuda/attention/head_elements.cuh"
 #include "ops/cuda/attention/kv_store.cuh"
 #include "ops/cuda/attention/rope_turns.cuh"
+#include "ops/cuda/device_code/e4m3.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
@@ -15,16 +16,6 @@
 namespace nibble::ops::cuda {
 
 enum class HeadKind { kQuery, kKey, kValue };
-
-/// Whether Head can read rows of q, k and v, norms and key centres: all begin at multiples of 16
-/// bytes.
-inline bool can_read_heads(const AttentionLayer& layer, const float* qkv) {
-  std::uintptr_t all = 0;
-  for (const float* values : {qkv, layer.q_norm, layer.k_norm, layer.key_centre}) {
-    all |= reinterpret_cast<std::uintptr_t>(values);
-  }
-  return all % sizeof(float4) == 0;
-}
 
 /// saturated_half2() of each two of N floats; cheaper, where nothing lies beyond float16.
 template <int N>
@@ -55,6 +46,9 @@ class Head {
   static constexpr int kLanes = Elements::kLanes;
 
   Head() = default;
+  __device__ Head(float4 x, int lane) : lane_(lane), x_{x.x, x.y, x.z, x.w} {
+    static_assert(E == 4);
+  }
   __device__ Head(const float* from, int lane) : lane_(lane) {
 #pragma unroll
     for (int e = 0; e < E; e += 4) {
@@ -64,6 +58,11 @@ class Head {
       x_[e + 2] = x.z;
       x_[e + 3] = x.w;
     }
+  }
+
+  __device__ float4 elements() const {
+    static_assert(E == 4);
+    return {x_[0], x_[1], x_[2], x_[3]};
   }
 
   /// RMSNorm, RoPE, the key centre and the Hadamard turn, where the layer has them. `types`: those
@@ -139,6 +138,33 @@ class Head {
     }
   }
 
+  /// What store() keeps of it, as it is read.
+  __device__ __forceinline__ Head as_stored(KvType type) const {
+    Head kept = *this;
+    switch (type) {
+      case KvType::kInt8:
+        kept.template round<Int8Range>();
+        break;
+      case KvType::kInt4:
+        kept.template round<Int4Range>();
+        break;
+      case KvType::kFp8:
+#pragma unroll
+        for (int e = 0; e < E; e += 2) {
+          const float2 pair = float2_of(halves_of_e4m3(e4m3_code(x_[e]) | e4m3_code(x_[e + 1]) << 8));
+          kept.x_[e] = pair.x;
+          kept.x_[e + 1] = pair.y;
+        }
+        break;
+      default:
+#pragma unroll
+        for (float& x : kept.x_) {
+          x = __half2float(__float2half_rn(x));
+        }
+    }
+    return kept;
+  }
+
  private:
   // Of a vector [D], at the lane's elements e .. e + 3.
   __device__ float4 four(const float* of_head, int e) const {
@@ -187,10 +213,8 @@ class Head {
     }
   }
 
-  // Codes, in low bytes, and where they are `there`, the range of the head.
   template <typename Range>
-  __device__ __forceinline__ void count(std::uint32_t (&codes)[E], std::uint32_t* at,
-                                        bool there) const {
+  __device__ __forceinline__ Range range() const {
     float low[E / 2];
     float high[E / 2];
 #pragma unroll
@@ -213,13 +237,31 @@ class Head {
       smallest = min_or_nan(smallest, __shfl_xor_sync(kAllLanes, smallest, distance));
       largest = max_or_nan(largest, __shfl_xor_sync(kAllLanes, largest, distance));
     }
-    const auto range = Range::of(smallest, largest, is_finite(max_or_nan(-smallest, largest)));
+    return Range::of(smallest, largest, is_finite(max_or_nan(-smallest, largest)));
+  }
+
+  // Codes, in low bytes, and where they are `there`, the range of the head.
+  template <typename Range>
+  __device__ __forceinline__ void count(std::uint32_t (&codes)[E], std::uint32_t* at,
+                                        bool there) const {
+    const auto of_head = range<Range>();
     if (there && lane_ == 0) {
-      *at = range.halves;
+      *at = of_head.halves;
     }
 #pragma unroll
     for (int e = 0; e < E; ++e) {
-      codes[e] = range.code(x_[e]);
+      codes[e] = of_head.code(x_[e]);
+    }
+  }
+
+  template <typename Range>
+  __device__ __forceinline__ void round() {
+    const auto of_head = range<Range>();
+    const float2 step_and_smallest = float2_of(of_head.halves);
+#pragma unroll
+    for (float& x : x_) {
+      const auto code = static_cast<float>(of_head.code(x) & 0xffu);
+      x = fmaf(step_and_smallest.x, code, step_and_smallest.y);
     }
   }
 

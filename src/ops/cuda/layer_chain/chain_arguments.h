@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,13 +17,15 @@ inline constexpr int kChainTileBytes = 1056;  // of INT4 with one group: codes a
 inline constexpr int kPieceTiles = 4;         // tiles times groups of a piece
 inline constexpr int kPieceBytes = kPieceTiles * kChainTileBytes;
 
-/// A layer as the kernel has it.
-struct ChainPhase {
+inline constexpr std::int64_t kMostChainedRows = std::int64_t{1} << 22;  // of a layer
+
+/// A layer as the kernel has it; or, where there are pages, an attention.
+struct alignas(16) ChainPhase {
   const std::byte* units = nullptr;
   const float* bias = nullptr;
   const std::int8_t* codes = nullptr;  // two digits of base 255 (LaneActivations)
   const float* scales = nullptr;       // [blocks] of codes
-  const float* row = nullptr;          // in the place of codes
+  const float* row = nullptr;          // in the place of codes; of an attention q, k and v
   const float* norm = nullptr;
   float* y = nullptr;
   float* sent = nullptr;               // y once more, for the next phase; or null
@@ -30,21 +33,56 @@ struct ChainPhase {
   float eps = 0.0f;
   float inverse_inputs = 0.0f;  // 1 / inputs
   int blocks = 0;               // of 128 inputs
-  int tiles_each = 0;           // row tiles of a thread block
-  int more_from = 0;            // the first thread block that has one more, as all behind it
-  int reads_sent = 0;           // `row` is what the phase before sent
-  int adds = 0;
-  int gated = 0;
-  MlpActivation gate = MlpActivation::kSilu;
+  std::int16_t tiles_each = 0;  // row tiles of a thread block
+  std::int16_t more_from = 0;   // the first thread block that has one more, as all behind it
+  bool reads_sent = false;      // `row` is what the phase before sent
+  bool merges = false;          // of an attention in parts (HeadShare)
+  bool adds = false;
+  bool gated = false;
+  std::uint8_t gate = 0;  // MlpActivation
+
+  std::byte* pages = nullptr;         // of an attention's layer
+  const float* q_norm = nullptr;      // AttentionLayer
+  const float* k_norm = nullptr;      //
+  const float* key_centre = nullptr;  //
 };
 
-struct ChainArguments {
-  ChainPhase phases[kMostChained];
+static_assert(sizeof(ChainPhase) == 128, "phases must leave room for weights");
+
+/// Types of keys and values, and elements of a head, of the attentions of a chain.
+enum class ChainedHeads { kF16x64, kF16x128, kInt8x64, kInt8x128, kFp8x64, kFp8x128, kInt4x64, kInt4x128 };
+
+/// What all attentions of a chain have in common.
+struct ChainAttention {
+  AttentionLayer layer;              // but for norms and key centres
+  const DecodeItem* item = nullptr;  // the first one of the row; null: there is no attention
+  const std::int32_t* table = nullptr;
+  ChainedHeads kind = {};
+  int heads = 0;
+  int group = 0;      // query heads of a KV head
+  float scale = 0.0f;  // of scores, times log2 e
+  int most_parts = 0;  // thread blocks of a head, at the most
+
+  /// A page's block comes in one piece, or, where it is too large, in keys and all else.
+  int block_bytes = 0;
+  int first_bytes = 0;  // of a block's first piece
+  int rest_bytes = 0;   // of its second one, or 0
+};
+
+struct alignas(16) ChainArguments {
+  ChainAttention attention;
   int count = 0;
   int stages = 0;
   // The largest of all phases:
   int rows = 0;    // of a thread block
   int groups = 0;  // of 128 inputs, of a warp
+  ChainPhase phases[kMostChained];
+
+  /// Of what the kernel reads.
+  constexpr int bytes() const {
+    return static_cast<int>(sizeof(ChainArguments)) -
+           (static_cast<int>(kMostChained) - count) * static_cast<int>(sizeof(ChainPhase));
+  }
 };
 
 /// Row tiles of a thread block in a phase. Blocks that have more than others come last: what reads
@@ -57,33 +95,101 @@ struct ChainShare {
         end(begin + phase.tiles_each + (block >= phase.more_from ? 1 : 0)) {}
 };
 
+/// The row's tokens, which the whole chain attends to.
+struct ChainTokens {
+  int table = 0;     // where its pages begin in the page table
+  int pages = 0;     // of the tokens before it
+  int first = 0;     // position of the first page's first token
+  int begin = 0;     // positions that the row sees: [begin, position]
+  int position = 0;  // of the row
+  int slot = 0;      // where its token is kept
+};
+
+/// Which head a thread block attends with, and to which of its pages: pages go to the warps of all
+/// parts of a head in turns, and then the new token.
+struct HeadShare {
+  /// A part has no fewer pages, while there is one alone.
+  static constexpr int kPagesOfPart = 16;
+
+  int parts;
+  int head;
+  int part;
+
+  constexpr HeadShare(const ChainAttention& attention, const ChainTokens& tokens, int block)
+      : parts(parts_of(attention, tokens)),
+        head(block % attention.heads),
+        part(block / attention.heads) {}
+  static constexpr int parts_of(const ChainAttention& attention, const ChainTokens& tokens) {
+    return std::clamp((tokens.pages + kPagesOfPart - 1) / kPagesOfPart, 1, attention.most_parts);
+  }
+  constexpr bool attends() const { return part < parts; }
+  constexpr int first_page(int warp) const { return part * kChainWarps + warp; }
+  constexpr int page_stride() const { return parts * kChainWarps; }
+  /// The part and the warp that attend to the new token.
+  constexpr int newest_part(int pages) const { return pages / kChainWarps % parts; }
+  static constexpr int newest_warp(int pages) { return pages % kChainWarps; }
+};
+
+/// Where attentions put what they found. Parts of a head follow one another: first all results,
+/// before they are divided by the sums, then for each head the largest score and the sum.
+struct HeadParts {
+  static constexpr std::int64_t floats(int heads, std::int64_t head_dim, int parts) {
+    return parts * heads * (head_dim + 2);
+  }
+  static constexpr int out(const ChainAttention& a, int part, int head) {
+    return (part * a.heads + head) * static_cast<int>(a.layer.layout.head_dim);
+  }
+  static constexpr int numbers(const ChainAttention& a, int part, int head) {
+    return out(a, a.most_parts, 0) + 2 * (part * a.heads + head);
+  }
+};
+
 /// Where things lie in the shared memory of a thread block. Offsets in bytes.
 struct ChainMemory {
   int stages;
   int rows;
   int groups;
+  int argument_bytes;
+  int angles;
 
   // Of a warp: barriers "full" and "empty" of its stages.
   static constexpr int kBarrierBytes = 2 * kMostChainStages * 8;
   // Keeps the two digits apart in the banks.
   static constexpr int kDigitPadding = 16;
+  // Of an attention: what each warp found of a head, and what the new token adds; each warp's query.
+  static constexpr int kFoundBytes = (128 + 4 + 2) * 4 + 8;
+  static constexpr int kQueryBytes = (128 + 8) * 2;
+  static constexpr int kQueriesAt = (kChainWarps + 1) * kFoundBytes;
+  /// ChainArguments::rows of attentions, which lie in the place of sums.
+  static constexpr int kAttentionRows =
+      (kQueriesAt + kChainWarps * kQueryBytes + kChainWarps * 4 - 1) / (kChainWarps * 4);
 
   constexpr explicit ChainMemory(const ChainArguments& a)
-      : stages(a.stages), rows(a.rows), groups(a.groups) {}
+      : stages(a.stages),
+        rows(a.rows),
+        groups(a.groups),
+        argument_bytes(a.bytes()),
+        angles(a.attention.item == nullptr ? 0
+                                           : static_cast<int>(a.attention.layer.rotary) / 2) {}
   constexpr int rings() const { return kChainWarps * kBarrierBytes; }
   constexpr int ring(int warp) const { return rings() + warp * stages * kPieceBytes; }
-  // [two phases in turns][rows][warps]
-  constexpr int sums() const { return ring(kChainWarps); }
-  // [two phases in turns][warps]
-  constexpr int squares() const { return sums() + 2 * rows * kChainWarps * 4; }
+  // [rows][warps], for two phases in turns
+  constexpr int sums_of(int side) const {
+    return ring(kChainWarps) + side * rows * kChainWarps * 4;
+  }
+  // [warps], for two phases in turns
+  constexpr int squares_of(int side) const { return sums_of(2) + side * kChainWarps * 4; }
   // Of a warp: two digits, then for each group its scale and what its sum of codes takes away.
   constexpr int digit_stride() const { return groups * 128 + kDigitPadding; }
   constexpr int inputs(int warp) const {
-    return squares() + 2 * kChainWarps * 4 + warp * (2 * digit_stride() + (groups + 1) / 2 * 16);
+    return squares_of(2) + warp * (2 * digit_stride() + (groups + 1) / 2 * 16);
   }
   // A copy of the arguments: constants come from memory when they are first read, behind weights.
   constexpr int arguments() const { return inputs(kChainWarps); }
-  constexpr int bytes() const { return arguments() + static_cast<int>(sizeof(ChainArguments)); }
+  constexpr int tokens() const { return arguments() + argument_bytes; }
+  // RoPE at the row's position: cosine and sine.
+  constexpr int turns() const { return tokens() + (static_cast<int>(sizeof(ChainTokens)) + 15) / 16 * 16; }
+  constexpr int bytes() const { return turns() + angles * 8; }
 };
 
 /// The most shared memory of a thread block that runs the kernel; 0: this device does not.

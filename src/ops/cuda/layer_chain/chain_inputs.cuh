@@ -6,6 +6,7 @@
 #include "ops/cuda/elementwise/row_norm.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 #include "ops/cuda/layer_chain/chain_pieces.cuh"
+#include "ops/cuda/layer_chain/sent_rows.cuh"
 
 /// What a warp multiplies its groups of 128 inputs with: codes of 16 bits as two digits, in its
 /// part of the shared memory.
@@ -65,31 +66,6 @@ struct GroupInputs {
   }
 };
 
-/// Numbers that blocks send to each other: the lowest bit is the run's.
-__device__ __forceinline__ float4 read_sent(const float4* from) {
-  float4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "l"(from)
-               : "memory");
-  return v;
-}
-__device__ __forceinline__ void send(float* to, float value, std::uint32_t run) {
-  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to),
-               "r"((__float_as_uint(value) & ~1u) | (run & 1u))
-               : "memory");
-}
-__device__ __forceinline__ bool is_of_run(float4 v, std::uint32_t run) {
-  return (((__float_as_uint(v.x) ^ run) | (__float_as_uint(v.y) ^ run) |
-           (__float_as_uint(v.z) ^ run) | (__float_as_uint(v.w) ^ run)) &
-          1u) == 0;
-}
-
-__device__ __forceinline__ float4 without_run(float4 v) {
-  const auto cut = [](float value) { return __uint_as_float(__float_as_uint(value) & ~1u); };
-  return {cut(v.x), cut(v.y), cut(v.z), cut(v.w)};
-}
-
 class ChainInputs {
  public:
   __device__ ChainInputs(const ChainMemory& memory, std::byte* shared, int warp)
@@ -102,9 +78,10 @@ class ChainInputs {
   __device__ void enter(const ChainPhase& phase, const WarpGroups& groups) {
     row_ = phase.row == nullptr ? nullptr : row_at(phase.row, groups.group(0));
     norm_ = phase.norm == nullptr ? nullptr : row_at(phase.norm, groups.group(0));
-    groups_ = groups.count;
-    sent_ = phase.reads_sent != 0;
+    groups_ = of_warp(groups.count);
+    sent_ = of_warp(phase.reads_sent);
     square_ = 0.0f;
+    has_norm_ = of_warp(norm_ != nullptr);
     ask_weight(0);
   }
 
@@ -143,12 +120,9 @@ class ChainInputs {
   /// Rounds the warp's g-th group: once for each, in order, before group(g). More groups at a time,
   /// or more that are asked for ahead, take longer: gpu-layer-chain.md.
   __device__ __forceinline__ void round(int g) {
-    constexpr int kMostTries = 1 << 25;  // more than ten seconds
     bool waits = sent_;
     for (int tries = 0; waits; ++tries) {
-      if (tries == kMostTries) {
-        __trap();  // an error in the place of a process that never ends
-      }
+      end_if_hopeless(tries);
       const bool is_there = is_of_run(values_, run_);
       if (!is_there) {
         ask(g);
@@ -159,10 +133,15 @@ class ChainInputs {
     const float4 weight = weight_;
     ask(g + 1);
     ask_weight(g + 1);
-    if (norm_ != nullptr) {
+    if (has_norm_) {
       square_ += squares(v);
       v = {v.x * weight.x, v.y * weight.y, v.z * weight.z, v.w * weight.w};
     }
+    take(g, v);
+    __syncwarp();
+  }
+  /// Rounds `v`, the lane's four numbers of the warp's g-th group.
+  __device__ __forceinline__ void take(int g, float4 v) {
     Spread spread;
     widen(spread, v, true);
     const PowerCoder coder(__reduce_max_sync(kAllLanes, spread.magnitude));
@@ -170,7 +149,6 @@ class ChainInputs {
     std::uint32_t second;
     coder.digits(v, first, second);
     put(g, int8_lane_position(lane_ * 4), first, second, coder.scale(), kPowerBase);
-    __syncwarp();
   }
   /// The sum of squares of the lane's numbers that were rounded.
   __device__ float square() const {
@@ -200,7 +178,7 @@ class ChainInputs {
     }
   }
   __device__ __forceinline__ void ask_weight(int g) {
-    if (norm_ != nullptr && g < groups_) {
+    if (has_norm_ && g < groups_) {
       weight_ = __ldg(norm_ + g * kNextGroup);
     }
   }
@@ -236,6 +214,7 @@ class ChainInputs {
   const float4* norm_ = nullptr;
   int groups_ = 0;
   bool sent_ = false;
+  bool has_norm_ = false;
   std::uint32_t run_ = 0;
   float square_ = 0.0f;
   float4 values_;  // of the next group

@@ -6,14 +6,23 @@
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/layer_chain/chain_arguments.h"
 
-/// Which weights each warp multiplies, in their order, and the warps that copy them into shared
-/// memory. A warp has a part of the inputs of every phase, in groups of 128, and all rows of the
+/// Which weights each warp multiplies, and which pages it attends to, in their order, and the warps
+/// that copy them into shared memory. A warp has a part of the inputs of every phase, in groups of 128, and all rows of the
 /// thread block. A portion is what of these rows lies in one unit (unit_format.h): four tiles at
 /// the most. A piece is one group of a portion of three or four tiles, or two groups of a portion
-/// of one or two.
+/// of one or two. A page of keys and values is one piece or two.
 namespace nibble::ops::cuda {
 
 #if __CUDA_ARCH__ >= 900
+
+/// What is true for all lanes of the warp or for none, and the number that all lanes have: so the
+/// compiler knows, and loops take fewer instructions where lanes can't part.
+__device__ __forceinline__ bool of_warp(bool condition) {
+  return __any_sync(kAllLanes, condition) != 0;
+}
+__device__ __forceinline__ int of_warp(int number) {
+  return __shfl_sync(kAllLanes, number, 0);
+}
 
 /// The groups of a warp: every kChainWarps-th, so that each warp reads results of the first thread
 /// blocks first.
@@ -40,12 +49,18 @@ __device__ __forceinline__ int groups_at_once(int tiles) {
 /// Goes through the pieces of a warp.
 class PieceCursor {
  public:
-  __device__ PieceCursor(const ChainArguments& a, int warp) : a_(a), warp_(warp) { enter(0); }
+  __device__ PieceCursor(const ChainArguments& a, const ChainTokens& tokens, int warp)
+      : a_(a), tokens_(tokens), warp_(warp) {
+    enter(0);
+  }
 
   __device__ bool has_ended() const { return phase_ == a_.count; }
-  /// Where the piece's first group lies; the second one lies kNextGroup behind.
+  /// Where the piece lies, or its first group; the second one lies kNextGroup behind.
   __device__ const std::byte* at() const {
     const ChainPhase& phase = a_.phases[phase_];
+    if (phase.pages != nullptr) {
+      return block_ + (is_rest_ ? a_.attention.first_bytes : 0);
+    }
     const long long unit = static_cast<long long>(tile_ / kPieceTiles) * phase.blocks +
                            WarpGroups(phase.blocks, warp_).group(group_);
     return phase.units + (unit * kPieceTiles + tile_ % kPieceTiles) * kChainTileBytes;
@@ -54,10 +69,24 @@ class PieceCursor {
   __device__ bool has_two_groups() const {
     return groups_at_once(tiles_) == 2 && group_ + 1 < groups_;
   }
-  /// Of one group.
-  __device__ std::uint32_t bytes() const { return tiles_ * kChainTileBytes; }
+  /// Of the piece, or of one group.
+  __device__ std::uint32_t bytes() const {
+    if (a_.phases[phase_].pages != nullptr) {
+      return is_rest_ ? a_.attention.rest_bytes : a_.attention.first_bytes;
+    }
+    return tiles_ * kChainTileBytes;
+  }
 
   __device__ void advance() {
+    if (a_.phases[phase_].pages != nullptr) {
+      if (!is_rest_ && a_.attention.rest_bytes > 0) {
+        is_rest_ = true;
+      } else {
+        page_ += page_stride_;
+        page_ < tokens_.pages ? go_to_page() : enter(phase_ + 1);
+      }
+      return;
+    }
     group_ += groups_at_once(tiles_);
     if (group_ < groups_) {
       return;
@@ -74,28 +103,64 @@ class PieceCursor {
  private:
   /// The first piece of a phase, or of the next one that has any.
   __device__ void enter(int phase) {
-    for (; phase < a_.count; ++phase) {
-      const ChainShare share(a_.phases[phase], static_cast<int>(blockIdx.x));
-      groups_ = WarpGroups(a_.phases[phase].blocks, warp_).count;
-      if (share.begin < share.end && groups_ > 0) {
-        tile_ = share.begin;
-        last_tile_ = share.end;
-        tiles_ = portion_tiles(tile_, last_tile_);
-        group_ = 0;
-        break;
+    for (phase_ = phase; phase_ < a_.count; ++phase_) {
+      if (a_.phases[phase_].pages != nullptr ? enter_pages() : enter_weights()) {
+        return;
       }
     }
-    phase_ = phase;
   }
 
+  __device__ bool enter_weights() {
+    const ChainPhase& phase = a_.phases[phase_];
+    const ChainShare share(phase, static_cast<int>(blockIdx.x));
+    groups_ = WarpGroups(phase.blocks, warp_).count;
+    tile_ = share.begin;
+    last_tile_ = share.end;
+    tiles_ = portion_tiles(tile_, last_tile_);
+    group_ = 0;
+    return share.begin < share.end && groups_ > 0;
+  }
+
+  __device__ bool enter_pages() {
+    const HeadShare share(a_.attention, tokens_, static_cast<int>(blockIdx.x));
+    page_ = share.first_page(warp_);
+    page_stride_ = share.page_stride();
+    if (!share.attends() || page_ >= tokens_.pages) {
+      return false;
+    }
+    tiles_ = kPieceTiles;  // no second group
+    kv_head_ = share.head / a_.attention.group;
+    next_id_ = id_of(page_);
+    go_to_page();
+    return true;
+  }
+  __device__ void go_to_page() {
+    const long long block = static_cast<long long>(next_id_) *
+                                static_cast<int>(a_.attention.layer.layout.kv_heads) +
+                            kv_head_;
+    block_ = a_.phases[phase_].pages + block * a_.attention.block_bytes;
+    is_rest_ = false;
+    next_id_ = id_of(min(page_ + page_stride_, tokens_.pages - 1));  // long before it is needed
+  }
+  __device__ int id_of(int page) const { return __ldg(a_.attention.table + tokens_.table + page); }
+
   const ChainArguments& a_;
+  const ChainTokens& tokens_;
   int warp_;
   int phase_ = 0;
+  // Of a layer:
   int tile_ = 0;  // of the portion, the first one
   int last_tile_ = 0;
   int tiles_ = 0;
   int group_ = 0;  // of the warp's
   int groups_ = 0;
+  // Of an attention:
+  int page_ = 0;
+  int page_stride_ = 0;
+  int kv_head_ = 0;
+  int next_id_ = 0;
+  bool is_rest_ = false;
+  const std::byte* block_ = nullptr;
 };
 
 __device__ __forceinline__ bool barrier_has_ended(std::uint32_t barrier, std::uint32_t parity) {
@@ -122,8 +187,8 @@ __device__ __forceinline__ void init_rings(std::byte* shared) {
 /// What a copying warp does until all pieces are on their way: each of its first lanes fills one
 /// ring. A ring has one piece under way, or two where its warp has none left: what warps ask for
 /// meanwhile (rows of other blocks) waits behind all that was asked for before.
-__device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& memory,
-                                   std::byte* shared) {
+__device__ inline void copy_pieces(const ChainArguments& a, const ChainTokens& tokens,
+                                   const ChainMemory& memory, std::byte* shared) {
   constexpr int kRings = kChainWarps / kCopyingWarps;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = (static_cast<int>(threadIdx.x) / kWarp - kChainWarps) * kRings;
@@ -154,7 +219,7 @@ __device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& m
   Place next{0, 1};
   Place last{0, 0};    // the piece before
   Place before{0, 0};  // the one before that
-  PieceCursor cursor(a, warp);
+  PieceCursor cursor(a, tokens, warp);
   const std::byte* at = nullptr;  // of the next piece, known before there is room for it
   std::uint32_t bytes = 0;
   bool two = false;
@@ -195,18 +260,39 @@ __device__ inline void copy_pieces(const ChainArguments& a, const ChainMemory& m
   }
 }
 
+/// Which piece of a ring is the next one.
+struct RingPlace {
+  int stage = 0;
+  std::uint32_t parity = 0;
+};
+
 /// The pieces of a warp as they come.
 class PieceRing {
  public:
-  __device__ PieceRing(const ChainMemory& memory, std::byte* shared, int warp)
+  __device__ PieceRing(const ChainMemory& memory, std::byte* shared, int warp,
+                       const RingPlace& place = {})
       : stages_(memory.stages),
         memory_(shared + memory.ring(warp)),
-        full_(shared_address(shared + warp * ChainMemory::kBarrierBytes)) {}
+        full_(shared_address(shared + warp * ChainMemory::kBarrierBytes)) {
+    go_to(place);
+  }
+  __device__ RingPlace place() const { return {stage_, parity_}; }
+  __device__ void go_to(const RingPlace& place) {
+    stage_ = place.stage;
+    parity_ = place.parity;
+  }
 
   /// Waits for the next one.
-  __device__ const std::byte* wait() const {
+  __device__ std::byte* wait() const {
     wait_barrier(full_ + 8 * stage_, parity_);
     return memory_ + stage_ * kPieceBytes;
+  }
+  /// Waits for the one behind the next one.
+  __device__ std::byte* wait_second() const {
+    const bool wraps = stage_ + 1 == stages_;
+    const int stage = wraps ? 0 : stage_ + 1;
+    wait_barrier(full_ + 8 * stage, wraps ? parity_ ^ 1 : parity_);
+    return memory_ + stage * kPieceBytes;
   }
   /// All lanes have read it.
   __device__ void release() {
@@ -222,7 +308,7 @@ class PieceRing {
 
  private:
   int stages_;
-  const std::byte* memory_;
+  std::byte* memory_;
   std::uint32_t full_;
   int stage_ = 0;
   std::uint32_t parity_ = 0;

@@ -1,13 +1,16 @@
 #include "ops/cuda/layer_chain/layer_chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "device/cuda_devices.h"
+#include "ops/cuda/attention/checks.h"
 #include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/layer_chain/chain_arguments.h"
 
@@ -37,8 +40,66 @@ Holders& holders() {
   return all;
 }
 
-std::int64_t results_of(const ChainedLayer& layer) {
-  return layer.gate ? layer.weight.n / 2 : layer.weight.n;
+// What a link reads and writes.
+struct Row {
+  const float* values;
+  std::int64_t count;
+  friend bool operator==(const Row&, const Row&) = default;
+};
+Row read_by(const ChainedLayer& layer) {
+  return {layer.codes.codes == nullptr ? layer.row : nullptr, layer.weight.k};
+}
+Row read_by(const ChainedAttention& attention) {
+  const KvLayout& layout = attention.layer.layout;
+  return {attention.qkv, (attention.layer.heads + 2 * layout.kv_heads) * layout.head_dim};
+}
+Row read_by(const ChainLink& link) {
+  return std::visit([](const auto& each) { return read_by(each); }, link);
+}
+Row written_by(const ChainedLayer& layer) {
+  return {layer.y, layer.gate ? layer.weight.n / 2 : layer.weight.n};
+}
+Row written_by(const ChainedAttention& attention) {
+  return {attention.y, attention.layer.heads * attention.layer.layout.head_dim};
+}
+Row written_by(const ChainLink& link) {
+  return std::visit([](const auto& each) { return written_by(each); }, link);
+}
+
+bool follows(const ChainLink& before, const ChainLink& link) {
+  const auto* const layer = std::get_if<ChainedLayer>(&link);
+  const bool is_free = layer == nullptr || layer->norm == nullptr;
+  return read_by(link).values != nullptr && read_by(link) == written_by(before) &&
+         (is_free || !std::holds_alternative<ChainedAttention>(before));
+}
+
+// Whether both have what ChainArguments has once.
+bool go_together(const ChainedAttention& a, const ChainedAttention& b) {
+  const auto common = [](const ChainedAttention& each) {
+    const AttentionLayer& layer = each.layer;
+    return std::tuple(each.plan.decode, layer.layout.types.keys, layer.layout.types.values,
+                      layer.layout.kv_heads, layer.layout.head_dim, layer.heads,
+                      layer.inverse_frequency, layer.rotary, layer.rope_factor, layer.norm_eps,
+                      layer.turned);
+  };
+  return common(a) == common(b);
+}
+
+bool are_linked(std::span<const ChainLink> links) {
+  const ChainedAttention* first = nullptr;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (i > 0 && !follows(links[i - 1], links[i])) {
+      return false;
+    }
+    const auto* const attention = std::get_if<ChainedAttention>(&links[i]);
+    if (attention != nullptr) {
+      first = first == nullptr ? attention : first;
+      if (i == 0 || !is_chainable(attention->layer) || !go_together(*first, *attention)) {
+        return false;
+      }
+    }
+  }
+  return !links.empty() && links.size() <= kMostChained;
 }
 
 ChainPhase phase_of(const ChainedLayer& layer, int blocks) {
@@ -56,32 +117,103 @@ ChainPhase phase_of(const ChainedLayer& layer, int blocks) {
   phase.blocks = static_cast<int>(layer.weight.k / kUnitInputs);
   phase.inverse_inputs = 1.0f / static_cast<float>(layer.weight.k);
   const auto tiles = static_cast<int>(layer.weight.n / kTileRows);
-  phase.tiles_each = tiles / blocks;
-  phase.more_from = blocks - tiles % blocks;
-  phase.adds = layer.adds ? 1 : 0;
-  phase.gated = layer.gate ? 1 : 0;
-  phase.gate = layer.gate.value_or(phase.gate);
+  phase.tiles_each = static_cast<std::int16_t>(tiles / blocks);
+  phase.more_from = static_cast<std::int16_t>(blocks - tiles % blocks);
+  phase.adds = layer.adds;
+  phase.gated = layer.gate.has_value();
+  phase.gate = static_cast<std::uint8_t>(layer.gate.value_or(MlpActivation::kSilu));
   return phase;
 }
 
-// Without what is sent. Stages: as many as there is room for; 0 where two are too many.
-ChainArguments arguments_of(std::span<const ChainedLayer> layers, int blocks) {
+ChainPhase phase_of(const ChainedAttention& attention) {
+  ChainPhase phase;
+  phase.row = attention.qkv;
+  phase.y = attention.y;
+  phase.pages = attention.pages;
+  phase.q_norm = attention.layer.q_norm;
+  phase.k_norm = attention.layer.k_norm;
+  phase.key_centre = attention.layer.key_centre;
+  return phase;
+}
+
+std::optional<ChainedHeads> kind_of(const KvLayout& layout) {
+  if (!layout.fragments() || layout.types.keys != layout.types.values) {
+    return std::nullopt;
+  }
+  const bool is_long = layout.head_dim == 128;
+  switch (layout.types.keys) {
+    case KvType::kF16:
+      return is_long ? ChainedHeads::kF16x128 : ChainedHeads::kF16x64;
+    case KvType::kInt8:
+      return is_long ? ChainedHeads::kInt8x128 : ChainedHeads::kInt8x64;
+    case KvType::kFp8:
+      return is_long ? ChainedHeads::kFp8x128 : ChainedHeads::kFp8x64;
+    case KvType::kInt4:
+      return is_long ? ChainedHeads::kInt4x128 : ChainedHeads::kInt4x64;
+    default:
+      return std::nullopt;
+  }
+}
+
+ChainAttention common_of(const ChainedAttention& attention, int blocks) {
+  constexpr float kLog2E = 1.44269504088896341f;
+  constexpr int kMostParts = 8;
+  const AttentionLayer& layer = attention.layer;
+  const KvLayout& layout = layer.layout;
+  ChainAttention common;
+  common.layer = layer;
+  common.item = attention.plan.decode;
+  common.table = attention.plan.table;
+  common.kind = *kind_of(layout);
+  common.heads = static_cast<int>(layer.heads);
+  common.group = static_cast<int>(layer.heads / layout.kv_heads);
+  common.scale = kLog2E / std::sqrt(static_cast<float>(layout.head_dim));
+  common.most_parts = std::min(kMostParts, blocks / common.heads);
+  common.block_bytes = static_cast<int>(layout.block_bytes());
+  const bool is_whole = common.block_bytes <= kPieceBytes;
+  common.first_bytes = is_whole ? common.block_bytes : static_cast<int>(layout.key_bytes());
+  common.rest_bytes = common.block_bytes - common.first_bytes;
+  return common;
+}
+
+// The most stages for which there is room; 0 where two are too many.
+int stages_of(ChainMemory memory) {
+  for (memory.stages = kMostChainStages; memory.stages >= kFewestChainStages; --memory.stages) {
+    if (memory.bytes() <= chain_shared_bytes()) {
+      return memory.stages;
+    }
+  }
+  return 0;
+}
+
+// Without what is sent.
+ChainArguments arguments_of(std::span<const ChainLink> links, int blocks) {
   constexpr int kTileSize = static_cast<int>(kTileRows);
   ChainArguments a;
-  for (const ChainedLayer& layer : layers) {
-    ChainPhase& phase = a.phases[a.count++] = phase_of(layer, blocks);
+  for (const ChainLink& link : links) {
+    ChainPhase& phase = a.phases[a.count++];
+    if (const auto* const attention = std::get_if<ChainedAttention>(&link)) {
+      phase = phase_of(*attention);
+      a.attention = common_of(*attention, blocks);
+      a.rows = std::max(a.rows, ChainMemory::kAttentionRows);
+      continue;
+    }
+    phase = phase_of(std::get<ChainedLayer>(link), blocks);
     const int tiles = phase.tiles_each + (phase.more_from < blocks ? 1 : 0);
     const int groups = (phase.blocks + kChainWarps - 1) / kChainWarps;
     a.rows = std::max(a.rows, tiles * kTileSize);
     a.groups = std::max(a.groups, groups);
   }
-  for (a.stages = kMostChainStages; a.stages >= kFewestChainStages; --a.stages) {
-    if (ChainMemory(a).bytes() <= chain_shared_bytes()) {
-      return a;
-    }
-  }
-  a.stages = 0;
+  a.stages = stages_of(ChainMemory(a));
   return a;
+}
+
+// Whether so many phases take room from weights.
+bool cost_a_stage(const ChainArguments& a) {
+  constexpr int kOfBlock = 5;  // phases
+  ChainMemory memory(a);
+  memory.argument_bytes -= std::max(0, a.count - kOfBlock) * static_cast<int>(sizeof(ChainPhase));
+  return stages_of(memory) > a.stages;
 }
 
 }  // namespace
@@ -89,7 +221,12 @@ ChainArguments arguments_of(std::span<const ChainedLayer> layers, int blocks) {
 bool is_chainable(const UnitsView& weight) {
   return weight.format.codes == CodeKind::kInt4 && weight.format.groups == 1 &&
          weight.format.scales == ScaleKind::kF16 && weight.factors == nullptr &&
-         weight.n % kTileRows == 0 && weight.k % kUnitInputs == 0;
+         weight.n % kTileRows == 0 && weight.k % kUnitInputs == 0 && weight.n <= kMostChainedRows;
+}
+
+bool is_chainable(const AttentionLayer& layer) {
+  return kind_of(layer.layout) && layer.heads <= current_gpu().multiprocessors &&
+         layer.rotary % 8 == 0 && can_read_heads(layer, nullptr);
 }
 
 bool chains_run() {
@@ -115,9 +252,12 @@ bool LayerChain::hold() {
   return true;
 }
 
-bool LayerChain::fits(std::span<const ChainedLayer> layers) {
-  return layers.size() <= kMostChained &&
-         arguments_of(layers, current_gpu().multiprocessors).stages > 0;
+bool LayerChain::fits(std::span<const ChainLink> links) {
+  if (!are_linked(links)) {
+    return false;
+  }
+  const ChainArguments a = arguments_of(links, current_gpu().multiprocessors);
+  return a.stages > 0 && !cost_a_stage(a);
 }
 
 const LayerChain::SentRow& LayerChain::row_of(std::int64_t count, int ordinal, int blocks) {
@@ -136,29 +276,35 @@ const LayerChain::SentRow& LayerChain::row_of(std::int64_t count, int ordinal, i
   return rows_.emplace_back(std::move(row));
 }
 
-void LayerChain::run(std::span<const ChainedLayer> layers, cudaStream_t stream) {
+void LayerChain::run(std::span<const ChainLink> links, cudaStream_t stream) {
   const Gpu gpu = current_gpu();
-  core::require(device_ == gpu.index && layers.size() <= kMostChained, core::ErrorKind::kFailed,
-                "no chain runs {} layers on GPU {}: it is not held, or takes {}", layers.size(),
-                gpu.index, kMostChained);
-  ChainArguments a = arguments_of(layers, gpu.multiprocessors);
+  core::require(device_ == gpu.index, core::ErrorKind::kFailed, "no chain of GPU {} is held",
+                gpu.index);
+  core::require(are_linked(links), core::ErrorKind::kFailed,
+                "{} layers and attentions are not one chain", links.size());
+  ChainArguments a = arguments_of(links, gpu.multiprocessors);
   core::require(a.stages > 0, core::ErrorKind::kFailed,
                 "GPU {} has too little shared memory for a chain of {} layers", gpu.index,
-                layers.size());
+                links.size());
+  if (std::holds_alternative<ChainedAttention>(links.back())) {
+    a.attention.most_parts = 1;  // nothing merges them
+  }
   std::map<std::int64_t, int> sent;  // rows of each size so far
-  for (std::size_t i = 1; i < layers.size(); ++i) {
-    const ChainedLayer& before = layers[i - 1];
-    core::require(a.phases[i].row != nullptr && a.phases[i].row == before.y,
-                  core::ErrorKind::kFailed, "layer {} of a chain does not read the one before", i);
-    const std::int64_t count = results_of(before);
-    core::require(count == layers[i].weight.k, core::ErrorKind::kFailed,
-                  "layer {} of a chain reads {} inputs; the one before has {}", i,
-                  layers[i].weight.k, count);
+  for (std::size_t i = 1; i < links.size(); ++i) {
+    ChainPhase& before = a.phases[i - 1];
+    ChainPhase& phase = a.phases[i];
+    std::int64_t count = read_by(links[i]).count;
+    if (before.pages != nullptr) {
+      const ChainAttention& attention = a.attention;
+      count = HeadParts::floats(attention.heads, attention.layer.layout.head_dim,
+                                attention.most_parts);
+      phase.merges = attention.most_parts > 1;
+    }
     const SentRow& row = row_of(count, sent[count]++, gpu.multiprocessors);
-    a.phases[i - 1].sent = row.values.as<float>();
-    a.phases[i - 1].sent_runs = row.runs.as<std::uint32_t>();
-    a.phases[i].row = row.values.as<float>();
-    a.phases[i].reads_sent = 1;
+    before.sent = row.values.as<float>();
+    before.sent_runs = row.runs.as<std::uint32_t>();
+    phase.row = row.values.as<float>();
+    phase.reads_sent = true;
   }
   launch_chain(a, gpu.multiprocessors, stream);
 }

@@ -5,26 +5,32 @@
 namespace nibble::ops::cuda {
 
 bool PendingLayers::takes(const ChainedLayer& layer) {
-  return !refused_ && LayerChain::fits({&layer, 1}) && chain_.hold();
+  const ChainLink link = layer;
+  return !refused_ && LayerChain::fits({&link, 1}) && chain_.hold();
 }
 
-void PendingLayers::add(const ChainedLayer& layer, cudaStream_t stream) {
-  const bool continues = !waiting_.empty() && layer.codes.codes == nullptr &&
-                         layer.row == waiting_.back().y && waiting_.size() < kMostChained;
-  if (!continues) {
-    start(stream);
+bool PendingLayers::takes(const ChainedAttention& attention) {
+  if (refused_ || waiting_.empty()) {
+    return false;
   }
-  waiting_.push_back(layer);
+  waiting_.emplace_back(attention);
+  const bool fits = LayerChain::fits(waiting_);
+  waiting_.pop_back();
+  return fits;
+}
+
+void PendingLayers::add(const ChainLink& link, cudaStream_t stream) {
+  waiting_.push_back(link);
   if (waiting_.size() > 1 && !LayerChain::fits(waiting_)) {
     waiting_.pop_back();
     start(stream);
-    waiting_.push_back(layer);
+    waiting_.push_back(link);
   }
 }
 
 void PendingLayers::start_waiting(cudaStream_t stream) {
-  const std::vector<ChainedLayer> layers = std::exchange(waiting_, {});
-  chain_.run(layers, stream);
+  const std::vector<ChainLink> links = std::exchange(waiting_, {});
+  chain_.run(links, stream);
 }
 
 }  // namespace nibble::ops::cuda

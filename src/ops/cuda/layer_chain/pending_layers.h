@@ -6,8 +6,9 @@
 
 namespace nibble::ops::cuda {
 
-/// Layers of one token that operators have been asked for and that no stream has yet: they wait for
-/// others that read what they write, and start together before anything else does.
+/// Layers and attentions of one token that operators have been asked for and that no stream has
+/// yet: they wait for others that read what they write, and start together before anything else
+/// does.
 class PendingLayers {
  public:
   /// From here on takes none.
@@ -15,8 +16,10 @@ class PendingLayers {
 
   /// Whether it takes such a layer, alone or behind those that wait.
   bool takes(const ChainedLayer& layer);
-  /// Lets a layer wait, which takes() says. Starts those before it which it does not continue.
-  void add(const ChainedLayer& layer, cudaStream_t stream);
+  /// Whether it takes such an attention, behind those that wait.
+  bool takes(const ChainedAttention& attention);
+  /// Lets one wait, which takes() says. Starts those before it which it does not continue.
+  void add(const ChainLink& link, cudaStream_t stream);
   /// Starts all that wait.
   void start(cudaStream_t stream) {
     if (!waiting_.empty()) {
@@ -28,7 +31,7 @@ class PendingLayers {
   void start_waiting(cudaStream_t stream);
 
   LayerChain chain_;
-  std::vector<ChainedLayer> waiting_;
+  std::vector<ChainLink> waiting_;
   bool refused_ = false;
 };
 
