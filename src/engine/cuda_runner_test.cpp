@@ -211,28 +211,32 @@ TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
 // Layers of a single token run in one kernel unless steps are to be alike, with other last bits.
 TEST_F(CudaRunner, AStepOfOneTokenIsNearOneThatIsAlikeOthers) {
   const std::vector<std::int32_t> prompt = ids();
-  std::vector<std::vector<float>> logits;
-  for (const bool alike : {true, false, false}) {
-    const std::unique_ptr<Runner> runner = open_rounding(rounded("int4-sym-g128"), alike);
-    FixedSequences sequences(*runner, 1, 64);
-    const Slice given = sequences.next(0, std::span(prompt).first(prompt.size() - 4));
-    runner->forward({&given, 1});
-    std::vector<float>& all = logits.emplace_back();
-    for (std::size_t step = prompt.size() - 4; step < prompt.size(); ++step) {
-      const Slice token = sequences.next(0, std::span(prompt).subspan(step, 1));
-      const LogitsView row = runner->forward({&token, 1});
-      all.insert(all.end(), row.values.begin(), row.values.end());
+  for (const char* const scheme :
+       {"int4-sym-g128", "int4-asym-g128", "lut4-fp4-g128", "int4-asym-g32"}) {
+    SCOPED_TRACE(scheme);
+    std::vector<std::vector<float>> logits;
+    for (const bool alike : {true, false, false}) {
+      const std::unique_ptr<Runner> runner = open_rounding(rounded(scheme), alike);
+      FixedSequences sequences(*runner, 1, 64);
+      const Slice given = sequences.next(0, std::span(prompt).first(prompt.size() - 4));
+      runner->forward({&given, 1});
+      std::vector<float>& all = logits.emplace_back();
+      for (std::size_t step = prompt.size() - 4; step < prompt.size(); ++step) {
+        const Slice token = sequences.next(0, std::span(prompt).subspan(step, 1));
+        const LogitsView row = runner->forward({&token, 1});
+        all.insert(all.end(), row.values.begin(), row.values.end());
+      }
     }
+    double difference = 0.0;
+    double size = 0.0;
+    for (std::size_t i = 0; i < logits[0].size(); ++i) {
+      difference += std::pow(static_cast<double>(logits[1][i]) - logits[0][i], 2);
+      size += std::pow(static_cast<double>(logits[0][i]), 2);
+    }
+    EXPECT_GT(difference, 0.0) << "no chain ran";
+    EXPECT_LT(std::sqrt(difference), 1e-3 * std::sqrt(size));
+    EXPECT_EQ(logits[1], logits[2]) << "other bits in another run";
   }
-  double difference = 0.0;
-  double size = 0.0;
-  for (std::size_t i = 0; i < logits[0].size(); ++i) {
-    difference += std::pow(static_cast<double>(logits[1][i]) - logits[0][i], 2);
-    size += std::pow(static_cast<double>(logits[0][i]), 2);
-  }
-  EXPECT_GT(difference, 0.0) << "no chain ran";
-  EXPECT_LT(std::sqrt(difference), 1e-3 * std::sqrt(size));
-  EXPECT_EQ(logits[1], logits[2]) << "other bits in another run";
 }
 
 // Layers put inputs of up to four sequences in order themselves, and operators those of eight.

@@ -4,6 +4,7 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/graph.h"
 #include "formats/fp8/fp8_codes.h"
+#include "ops/cuda/attention/attention_dress_for_tests.h"
 #include "ops/cuda/attention/attention_trial_for_tests.h"
 #include "ops/cuda/elementwise/elementwise.h"
 

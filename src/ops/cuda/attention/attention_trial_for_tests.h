@@ -476,34 +476,6 @@ class Trial {
   device::cuda::Stream stream_;
 };
 
-/// RoPE over some elements of a head, and QK norms, on the device.
-struct Dress {
-  Buffer frequency;
-  Buffer q_norm;
-  Buffer k_norm;
-
-  Dress(AttentionLayer& layer, std::int64_t rotary, bool norms) {
-    const std::int64_t dim = layer.layout.head_dim;
-    if (rotary > 0) {
-      std::vector<float> values;
-      for (std::int64_t i = 0; i < rotary / 2; ++i) {
-        values.push_back(
-            std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(rotary)));
-      }
-      frequency = on_device(values);
-      layer.inverse_frequency = frequency.as<float>();
-      layer.rotary = rotary;
-      layer.rope_factor = 1.1f;
-    }
-    if (norms) {
-      q_norm = on_device(normal_values(dim, 8));
-      k_norm = on_device(normal_values(dim, 9));
-      layer.q_norm = q_norm.as<float>();
-      layer.k_norm = k_norm.as<float>();
-    }
-  }
-};
-
 /// Largest |a - b| as a part of the largest |b|.
 inline double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double worst = a.size() == b.size() ? 0 : INFINITY;

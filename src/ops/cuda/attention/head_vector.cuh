@@ -151,7 +151,8 @@ class Head {
       case KvType::kFp8:
 #pragma unroll
         for (int e = 0; e < E; e += 2) {
-          const float2 pair = float2_of(halves_of_e4m3(e4m3_code(x_[e]) | e4m3_code(x_[e + 1]) << 8));
+          const float2 pair =
+              float2_of(halves_of_e4m3(e4m3_code(x_[e]) | e4m3_code(x_[e + 1]) << 8));
           kept.x_[e] = pair.x;
           kept.x_[e + 1] = pair.y;
         }

@@ -13,13 +13,14 @@ inline constexpr int kChainWarps = 8;       // that multiply
 inline constexpr int kCopyingWarps = 4;     // each fills the rings of two of them
 inline constexpr int kMostChainStages = 8;  // pieces of each warp in shared memory
 inline constexpr int kFewestChainStages = 2;
-inline constexpr int kChainTileBytes = 1056;  // of INT4 with one group: codes and scales
-inline constexpr int kPieceTiles = 4;         // tiles times groups of a piece
-inline constexpr int kPieceBytes = kPieceTiles * kChainTileBytes;
+inline constexpr int kPieceTiles = 4;  // tiles times groups of a piece
+inline constexpr int kPagePieceBytes =
+    4224;  // of keys and values; no more than any piece of weights
 
 inline constexpr std::int64_t kMostChainedRows = std::int64_t{1} << 22;  // of a layer
 
 /// A layer as the kernel has it; or, where there are pages, an attention.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): both members of a union begin as null
 struct alignas(16) ChainPhase {
   const std::byte* units = nullptr;
   const float* bias = nullptr;
@@ -41,16 +42,31 @@ struct alignas(16) ChainPhase {
   bool gated = false;
   std::uint8_t gate = 0;  // MlpActivation
 
-  std::byte* pages = nullptr;         // of an attention's layer
-  const float* q_norm = nullptr;      // AttentionLayer
-  const float* k_norm = nullptr;      //
-  const float* key_centre = nullptr;  //
+  std::byte* pages = nullptr;  // of an attention's layer
+  union {
+    const float* q_norm = nullptr;  // of an attention
+    const std::int8_t* tables;      // of a layer whose codes have books
+  };
+  union {
+    const float* k_norm = nullptr;
+    const float* factors;  // likewise
+  };
+  const float* key_centre = nullptr;  // of an attention
 };
 
 static_assert(sizeof(ChainPhase) == 128, "phases must leave room for weights");
 
 /// Types of keys and values, and elements of a head, of the attentions of a chain.
-enum class ChainedHeads { kF16x64, kF16x128, kInt8x64, kInt8x128, kFp8x64, kFp8x128, kInt4x64, kInt4x128 };
+enum class ChainedHeads {
+  kF16x64,
+  kF16x128,
+  kInt8x64,
+  kInt8x128,
+  kFp8x64,
+  kFp8x128,
+  kInt4x64,
+  kInt4x128
+};
 
 /// What all attentions of a chain have in common.
 struct ChainAttention {
@@ -59,7 +75,7 @@ struct ChainAttention {
   const std::int32_t* table = nullptr;
   ChainedHeads kind = {};
   int heads = 0;
-  int group = 0;      // query heads of a KV head
+  int group = 0;       // query heads of a KV head
   float scale = 0.0f;  // of scores, times log2 e
   int most_parts = 0;  // thread blocks of a head, at the most
 
@@ -71,6 +87,7 @@ struct ChainAttention {
 
 struct alignas(16) ChainArguments {
   ChainAttention attention;
+  UnitFormat format;  // of all weights
   int count = 0;
   int stages = 0;
   // The largest of all phases:
@@ -134,7 +151,7 @@ struct HeadShare {
 /// before they are divided by the sums, then for each head the largest score and the sum.
 struct HeadParts {
   static constexpr std::int64_t floats(int heads, std::int64_t head_dim, int parts) {
-    return parts * heads * (head_dim + 2);
+    return std::int64_t{parts} * heads * (head_dim + 2);
   }
   static constexpr int out(const ChainAttention& a, int part, int head) {
     return (part * a.heads + head) * static_cast<int>(a.layer.layout.head_dim);
@@ -146,6 +163,7 @@ struct HeadParts {
 
 /// Where things lie in the shared memory of a thread block. Offsets in bytes.
 struct ChainMemory {
+  UnitFormat format;
   int stages;
   int rows;
   int groups;
@@ -156,7 +174,8 @@ struct ChainMemory {
   static constexpr int kBarrierBytes = 2 * kMostChainStages * 8;
   // Keeps the two digits apart in the banks.
   static constexpr int kDigitPadding = 16;
-  // Of an attention: what each warp found of a head, and what the new token adds; each warp's query.
+  // Of an attention: what each warp found of a head, and what the new token adds; each warp's
+  // query.
   static constexpr int kFoundBytes = (128 + 4 + 2) * 4 + 8;
   static constexpr int kQueryBytes = (128 + 8) * 2;
   static constexpr int kQueriesAt = (kChainWarps + 1) * kFoundBytes;
@@ -164,36 +183,50 @@ struct ChainMemory {
   static constexpr int kAttentionRows =
       (kQueriesAt + kChainWarps * kQueryBytes + kChainWarps * 4 - 1) / (kChainWarps * 4);
 
-  constexpr explicit ChainMemory(const ChainArguments& a)
-      : stages(a.stages),
+  /// `of_all`: a.format, which a kernel knows when it is compiled.
+  constexpr ChainMemory(const ChainArguments& a, const UnitFormat& of_all)
+      : format(of_all),
+        stages(a.stages),
         rows(a.rows),
         groups(a.groups),
         argument_bytes(a.bytes()),
-        angles(a.attention.item == nullptr ? 0
-                                           : static_cast<int>(a.attention.layer.rotary) / 2) {}
+        angles(a.attention.item == nullptr ? 0 : static_cast<int>(a.attention.layer.rotary) / 2) {}
+  constexpr int piece_bytes() const { return kPieceTiles * static_cast<int>(format.tile_bytes()); }
   constexpr int rings() const { return kChainWarps * kBarrierBytes; }
-  constexpr int ring(int warp) const { return rings() + warp * stages * kPieceBytes; }
+  constexpr int ring(int warp) const { return rings() + warp * stages * piece_bytes(); }
   // [rows][warps], for two phases in turns
   constexpr int sums_of(int side) const {
     return ring(kChainWarps) + side * rows * kChainWarps * 4;
   }
   // [warps], for two phases in turns
   constexpr int squares_of(int side) const { return sums_of(2) + side * kChainWarps * 4; }
-  // Of a warp: two digits, then for each group its scale and what its sum of codes takes away.
+  // Of a warp: two digits, then for each group its scale and sums of codes (ChainInputs).
   constexpr int digit_stride() const { return groups * 128 + kDigitPadding; }
+  static constexpr int note_bytes(std::int64_t groups_of_unit) {
+    return groups_of_unit == 1 ? 8 : 32;
+  }
   constexpr int inputs(int warp) const {
-    return squares_of(2) + warp * (2 * digit_stride() + (groups + 1) / 2 * 16);
+    const int notes = (groups * note_bytes(format.groups) + 15) / 16 * 16;
+    return squares_of(2) + warp * (2 * digit_stride() + notes);
   }
   // A copy of the arguments: constants come from memory when they are first read, behind weights.
   constexpr int arguments() const { return inputs(kChainWarps); }
   constexpr int tokens() const { return arguments() + argument_bytes; }
   // RoPE at the row's position: cosine and sine.
-  constexpr int turns() const { return tokens() + (static_cast<int>(sizeof(ChainTokens)) + 15) / 16 * 16; }
-  constexpr int bytes() const { return turns() + angles * 8; }
+  constexpr int turns() const {
+    return tokens() + (static_cast<int>(sizeof(ChainTokens)) + 15) / 16 * 16;
+  }
+  // Of the thread block's rows, for two layers in turns; 16 bytes each, of books only.
+  constexpr int tables_of(int side) const {
+    return turns() + (angles * 8 + 15) / 16 * 16 + side * (is_book(format.codes) ? rows * 16 : 0);
+  }
+  constexpr int bytes() const { return tables_of(2); }
 };
 
 /// The most shared memory of a thread block that runs the kernel; 0: this device does not.
 int chain_shared_bytes();
+/// Whether there is a kernel for weights of this kind.
+bool has_chain_kernel(const UnitFormat& format);
 void launch_chain(const ChainArguments& arguments, int blocks, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

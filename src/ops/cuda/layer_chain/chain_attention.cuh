@@ -12,9 +12,9 @@
 /// each on its own. One warp attends to the new token, whose key and value come last, and puts them
 /// into their page.
 ///
-/// What is done once for each layer waits for its instructions: there should be few of them, so loops
-/// are rolled up. All functions are inlined: a call anywhere in the kernel makes the compiler take
-/// warps for divergent in every loop.
+/// What is done once for each layer waits for its instructions: there should be few of them, so
+/// loops are rolled up. All functions are inlined: a call anywhere in the kernel makes the compiler
+/// take warps for divergent in every loop.
 namespace nibble::ops::cuda {
 
 /// Attentions of a chain: their keys, values and heads are of one kind, or there are none.
@@ -55,7 +55,8 @@ __device__ __forceinline__ void attend_to_page(const decode::QueryTiles<T, D>& q
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   uint4 ranges{};  // keys, keys, values, values
   if (kIntegers) {
-    ranges = *reinterpret_cast<const uint4*>(values + (S::kRangesAt - S::kValuesAt) + lane / 4 * 16);
+    ranges =
+        *reinterpret_cast<const uint4*>(values + (S::kRangesAt - S::kValuesAt) + lane / 4 * 16);
   }
   const auto is_seen = [&](int token) {
     return position + token >= begin && position + token < end;
@@ -68,8 +69,9 @@ __device__ __forceinline__ void attend_to_page(const decode::QueryTiles<T, D>& q
   for (int row = 0; row < 2; ++row) {
     const float sum = sums[0][2 * row] + sums[1][2 * row];
     const float2 range = float2_of(row == 0 ? ranges.x : ranges.y);
-    const float score = kIntegers ? fmaf(sum, range.x * (scale * kProductUnit<T>), range.y * q.sums[0])
-                                  : sum * scale;
+    const float score = kIntegers
+                            ? fmaf(sum, range.x * (scale * kProductUnit<T>), range.y * q.sums[0])
+                            : sum * scale;
     scores[row] = seen[row] ? score : -INFINITY;
   }
   // Online softmax (arXiv 1805.02867): what is known becomes relative to the largest score and the
@@ -159,12 +161,13 @@ __device__ __forceinline__ decode::Part merged_warps(const decode::Found<D, 1>* 
 
 /// By a block whose share attends. Returns where the ring is after the pages.
 template <KvType T, int D>
-__device__ __forceinline__ RingPlace attend_with_head(ChainMemory memory, std::byte* shared, int warp, AttentionPlace at,
-                                                   RingPlace place) {
+__device__ __forceinline__ RingPlace attend_with_head(ChainMemory memory, std::byte* shared,
+                                                      int warp, AttentionPlace at,
+                                                      RingPlace place) {
   using S = decode::Shape<T, T, D>;
   using OfHead = Head<D, 4>;
   constexpr KvTypes kTypes = KvTypes(T);
-  constexpr bool kTwoPieces = S::kBlock > kPieceBytes;
+  constexpr bool kTwoPieces = S::kBlock > kPagePieceBytes;
   const auto& a = *reinterpret_cast<const ChainArguments*>(shared + memory.arguments());
   const auto& tokens = *reinterpret_cast<const ChainTokens*>(shared + memory.tokens());
   const auto* const angles = reinterpret_cast<const float2*>(shared + memory.turns());
@@ -186,8 +189,8 @@ __device__ __forceinline__ RingPlace attend_with_head(ChainMemory memory, std::b
   layer.key_centre = phase.key_centre;
   const LaneTurns<D, 4> turns(of_head, static_cast<int>(layer.rotary) / 2,
                               [&](int i) { return angles[i]; });
-  auto* const query =
-      reinterpret_cast<core::Fp16*>(scratch + ChainMemory::kQueriesAt + warp * ChainMemory::kQueryBytes);
+  auto* const query = reinterpret_cast<core::Fp16*>(scratch + ChainMemory::kQueriesAt +
+                                                    warp * ChainMemory::kQueryBytes);
   const auto* const row = reinterpret_cast<const float4*>(phase.row) + of_head;
   const auto* const query_at = row + share.head * OfHead::kLanes;
   const auto* const key_at = row + (a.attention.heads + kv_head) * OfHead::kLanes;
@@ -293,14 +296,15 @@ __device__ __forceinline__ RingPlace attend_with_head(ChainMemory memory, std::b
 }
 
 /// Rounds the warp's groups of a row that attentions sent in parts: `parts` of them.
-__device__ __forceinline__ void merge_parts(ChainMemory memory, std::byte* shared, int warp, int phase_of_chain, int parts,
-                                                std::uint32_t run) {
+template <typename Inputs>
+__device__ __forceinline__ void merge_parts(ChainMemory memory, std::byte* shared, int warp,
+                                            int phase_of_chain, int parts, std::uint32_t run) {
   constexpr int kAtOnce = 4;
   const auto& a = *reinterpret_cast<const ChainArguments*>(shared + memory.arguments());
   const ChainPhase& phase = a.phases[phase_of_chain];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const WarpGroups groups(phase.blocks, warp);
-  ChainInputs inputs(memory, shared, warp);
+  Inputs inputs(memory, shared, warp);
   const int shift = a.attention.layer.layout.head_dim == 128 ? 5 : 4;  // lanes of a head
 #pragma unroll 1
   for (int g = 0; g < groups.count; ++g) {
@@ -346,8 +350,7 @@ __device__ __forceinline__ void merge_parts(ChainMemory memory, std::byte* share
       joined.add(relative_power(all.largest, joined.largest), all.out, all.sum);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const float share =
-            begin + i < parts ? relative_power(numbers[i].x, joined.largest) : 0.0f;
+        const float share = begin + i < parts ? relative_power(numbers[i].x, joined.largest) : 0.0f;
         joined.add(share, without_run(out[i]), numbers[i].y);
       }
       all = joined;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "device/cuda/gpu_for_tests.h"
+#include "ops/cuda/attention/attention_dress_for_tests.h"
 #include "ops/cuda/attention/attention_trial_for_tests.h"
 #include "ops/cuda/layer_chain/chain_reference.h"
 #include "ops/cuda/layer_chain/chain_weight_for_tests.h"
@@ -53,15 +54,15 @@ std::vector<float> as_sent(std::vector<float> values) {
 // q|k|v, attention and the layer behind it.
 class ChainTrial {
  public:
-  ChainTrial(const Case& c, KvType type)
-      : problem_{KvTypes(type), c.heads, c.kv_heads, c.head_dim, c.window, {{c.context, 1}},
-                 1.0f,          c.centred},
+  ChainTrial(const Case& c, KvType type, const char* scheme = "int4-sym-g128")
+      : problem_{KvTypes(type), c.heads,          c.kv_heads, c.head_dim,
+                 c.window,      {{c.context, 1}}, 1.0f,       c.centred},
         apart_(problem_),
         joint_(problem_),
         dress_of_apart_(apart_.layer(), c.rotary, c.norms),
         dress_of_joint_(joint_.layer(), c.rotary, c.norms),
-        qkv_(joint_.width(), kHidden, 31, true),
-        out_(kOutputs, c.heads * c.head_dim, 32, true),
+        qkv_(joint_.width(), kHidden, 31, true, scheme),
+        out_(kOutputs, c.heads * c.head_dim, 32, true, scheme),
         row_(on_device(normal_values(kHidden, 33))),
         y_of_qkv_(poisoned<float>(joint_.width())),
         y_of_attention_(poisoned<float>(c.heads * c.head_dim)),
@@ -102,8 +103,7 @@ class ChainTrial {
   void expect_of_out(const std::vector<float>& attended) {
     const std::vector<double> x(attended.begin(), attended.end());
     std::vector<double> magnitude;
-    const std::vector<double> expected =
-        chained_reference({&out_.weight, out_.bias}, x, magnitude);
+    const std::vector<double> expected = chained_reference({&out_.weight, out_.bias}, x, magnitude);
     const std::vector<float> got = of_out();
     for (std::size_t i = 0; i < got.size(); ++i) {
       ASSERT_NEAR(got[i], expected[i], 5e-4 * magnitude[i]) << "row " << i;
@@ -126,14 +126,20 @@ class ChainTrial {
 
 // The new token first and last in a page and alone; windows inside a page and across; groups of
 // one head and of several; one part of a head and several, with pages for all warps or for some.
-const Case kCases[] = {
-    {8, 8, 128, 0, 0, 128},        {8, 2, 128, 1, 0, 64, true},
-    {32, 32, 128, 15, 0, 128},     {4, 4, 128, 16, 20, 32},
-    {12, 2, 64, 17, 0, 64, true},  {6, 2, 64, 100, 24, 0, false, true},
-    {32, 8, 128, 130, 0, 128},     {64, 8, 128, 255, 0, 128, true},
-    {32, 32, 128, 256, 0, 128},    {12, 4, 64, 300, 0, 64},
-    {8, 2, 128, 700, 0, 128, true, true}, {2, 1, 128, 1500, 0, 0},
-    {64, 64, 64, 1100, 700, 64},   {100, 4, 128, 600, 0, 128}};
+const Case kCases[] = {{8, 8, 128, 0, 0, 128},
+                       {8, 2, 128, 1, 0, 64, true},
+                       {32, 32, 128, 15, 0, 128},
+                       {4, 4, 128, 16, 20, 32},
+                       {12, 2, 64, 17, 0, 64, true},
+                       {6, 2, 64, 100, 24, 0, false, true},
+                       {32, 8, 128, 130, 0, 128},
+                       {64, 8, 128, 255, 0, 128, true},
+                       {32, 32, 128, 256, 0, 128},
+                       {12, 4, 64, 300, 0, 64},
+                       {8, 2, 128, 700, 0, 128, true, true},
+                       {2, 1, 128, 1500, 0, 0},
+                       {64, 64, 64, 1100, 700, 64},
+                       {100, 4, 128, 600, 0, 128}};
 
 TEST_F(ChainAttentionTest, AttendsAsKernelsOfItsOwn) {
   LayerChain chain;
@@ -151,8 +157,8 @@ TEST_F(ChainAttentionTest, AttendsAsKernelsOfItsOwn) {
       // Without anything behind it.
       links.pop_back();
       trial.run(chain, links);
-      // Weights of values are float16. With 4 bits their errors meet in the first element of a head,
-      // where the Hadamard turn brings what all elements have in common.
+      // Weights of values are float16. With 4 bits their errors meet in the first element of a
+      // head, where the Hadamard turn brings what all elements have in common.
       const double most = type == KvType::kInt4 ? 5e-3 : 1e-3;
       EXPECT_LT(worst_difference(trial.of_attention(), expected), most);
       EXPECT_TRUE(trial.has_same_pages());
@@ -163,6 +169,42 @@ TEST_F(ChainAttentionTest, AttendsAsKernelsOfItsOwn) {
       if (HasFailure()) {
         return;
       }
+    }
+  }
+}
+
+// A short context needs fewer parts of a head than a long one. What the others sent before must not
+// be taken for what they send next.
+TEST_F(ChainAttentionTest, PartsThatRestedAreNotReadAgain) {
+  LayerChain chain;
+  ASSERT_TRUE(chain.hold());
+  ChainTrial first({8, 2, 128, 1500}, KvType::kF16);
+  ChainTrial rest({8, 2, 128, 40}, KvType::kF16);
+  ChainTrial last({8, 2, 128, 1100}, KvType::kF16);
+  first.run(chain, first.links());
+  for (int round = 0; round < 4; ++round) {
+    rest.run(chain, rest.links());
+    last.run(chain, last.links());
+    if (round == 0) {
+      last.expect_of_out(last.expected_of_attention());
+    }
+    rest.run(chain, rest.links());
+    first.run(chain, first.links());
+  }
+  first.expect_of_out(first.expected_of_attention());
+}
+
+TEST_F(ChainAttentionTest, BetweenWeightsOfEachKind) {
+  LayerChain chain;
+  ASSERT_TRUE(chain.hold());
+  for (const char* const scheme : {"int4-asym-g128", "lut4-row-g128", "int4-sym-g32"}) {
+    for (const Case& c : {kCases[1], kCases[8], kCases[10]}) {
+      SCOPED_TRACE(name_of(c, KvType::kF16) + ", " + scheme);
+      ChainTrial trial(c, KvType::kF16, scheme);
+      trial.run(chain, trial.links());
+      const std::vector<float> expected = trial.expected_of_attention();
+      EXPECT_TRUE(trial.has_same_pages());
+      trial.expect_of_out(expected);
     }
   }
 }

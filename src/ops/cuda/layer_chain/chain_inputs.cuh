@@ -54,11 +54,17 @@ class PowerCoder {
 inline constexpr int kPowerBase = 256;
 inline constexpr int kCodesBase = kWideBase;  // of codes that another kernel made
 
-/// What the kernel multiplies a group with: columns 0 and 1 of the right operand are the digits.
-struct GroupInputs {
+/// What the kernel multiplies a group of 128 with. kGroups: groups of weights in it. One: columns 0
+/// and 1 of the right operand are the digits. Four: of the t-th one they are columns 2t and 2t + 1,
+/// which have zeros for the inputs of others, so that lanes have the sums of a group each.
+template <int kGroups>
+struct GroupInputs;
+
+template <>
+struct GroupInputs<1> {
   uint4 codes[2];  // of the lane's column
   float scale;
-  std::int32_t zeros;  // what the zero of all weights, 8, takes away from a sum
+  std::int32_t sum;  // of codes, times Weights::kOfSum
 
   __device__ std::uint32_t word(int h, int e) const {
     const uint4& v = codes[h / 2];
@@ -66,12 +72,27 @@ struct GroupInputs {
   }
 };
 
+template <>
+struct GroupInputs<4> {
+  uint2 codes;  // of the lane's column and its group
+  int group;    // of the column
+  float scale;
+  std::int32_t sum;  // of the group t of lane 4g + t
+
+  __device__ std::uint32_t word(int h, int e) const {
+    return h == group ? (e == 0 ? codes.x : codes.y) : 0;
+  }
+};
+
+/// Weights: of chain_weights.cuh.
+template <typename Weights>
 class ChainInputs {
  public:
+  static constexpr int kGroups = Weights::kGroups;
   __device__ ChainInputs(const ChainMemory& memory, std::byte* shared, int warp)
       : stride_(memory.digit_stride()),
         codes_(reinterpret_cast<std::int8_t*>(shared + memory.inputs(warp))),
-        scales_(reinterpret_cast<float2*>(codes_ + 2 * stride_)),
+        notes_(reinterpret_cast<float*>(codes_ + 2 * stride_)),
         lane_(static_cast<int>(threadIdx.x) % kWarp) {}
 
   /// Goes to a phase, and asks for what it has in memory already: weights of its norm.
@@ -95,8 +116,8 @@ class ChainInputs {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int group = groups.group(min(begin + i, groups.count - 1));
-        const auto* const from =
-            reinterpret_cast<const std::uint32_t*>(phase.codes + group * 128) + lane_;
+        const auto* const from = reinterpret_cast<const std::uint32_t*>(
+            phase.codes + group * 128 + int8_lane_position(lane_ * 4));
         first[i] = __ldcg(from);
         second[i] = __ldcg(from + phase.blocks * 32);
         scale[i] = __ldcg(phase.scales + group);
@@ -104,7 +125,7 @@ class ChainInputs {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (begin + i < groups.count) {
-          put(begin + i, lane_ * 4, first[i], second[i], scale[i], kCodesBase);
+          put(begin + i, first[i], second[i], scale[i], kCodesBase);
         }
       }
     }
@@ -148,7 +169,7 @@ class ChainInputs {
     std::uint32_t first;
     std::uint32_t second;
     coder.digits(v, first, second);
-    put(g, int8_lane_position(lane_ * 4), first, second, coder.scale(), kPowerBase);
+    put(g, first, second, coder.scale(), kPowerBase);
   }
   /// The sum of squares of the lane's numbers that were rounded.
   __device__ float square() const {
@@ -156,17 +177,25 @@ class ChainInputs {
   }
 
   /// Those of the warp's g-th group.
-  __device__ GroupInputs group(int g) const {
+  __device__ GroupInputs<kGroups> group(int g) const {
     constexpr int kDigits = 2;
     const int column = lane_ / 4;
-    const auto* const from =
-        reinterpret_cast<const uint4*>(codes_ + column * stride_ + g * 128 + lane_ % 4 * 32);
-    GroupInputs inputs;
-    inputs.codes[0] = column < kDigits ? from[0] : make_uint4(0, 0, 0, 0);
-    inputs.codes[1] = column < kDigits ? from[1] : make_uint4(0, 0, 0, 0);
-    const float2 scale = scales_[g];
-    inputs.scale = scale.x;
-    inputs.zeros = __float_as_int(scale.y);
+    const std::int8_t* const from = codes_ + column % kDigits * stride_ + g * 128 + lane_ % 4 * 32;
+    const float* const note = notes_ + g * kNote;
+    GroupInputs<kGroups> inputs;
+    if constexpr (kGroups == 1) {
+      const auto* const words = reinterpret_cast<const uint4*>(from);
+      inputs.codes[0] = column < kDigits ? words[0] : make_uint4(0, 0, 0, 0);
+      inputs.codes[1] = column < kDigits ? words[1] : make_uint4(0, 0, 0, 0);
+      const float2 both = *reinterpret_cast<const float2*>(note);
+      inputs.scale = both.x;
+      inputs.sum = __float_as_int(both.y);
+    } else {
+      inputs.group = column / kDigits;
+      inputs.codes = reinterpret_cast<const uint2*>(from)[inputs.group];
+      inputs.scale = *note;
+      inputs.sum = __float_as_int(note[4 + lane_ % 4]);
+    }
     return inputs;
   }
 
@@ -188,25 +217,48 @@ class ChainInputs {
   __device__ const float4* row_at(const float* row, int group) const {
     return reinterpret_cast<const float4*>(row + group * 128) + lane_;
   }
-  /// Four codes of the warp's g-th group.
-  __device__ void put(int g, int place, std::uint32_t first, std::uint32_t second, float scale,
-                      int base) {
-    constexpr int kZero = 8;  // of all weights
-    std::int8_t* const to = codes_ + g * 128 + place;
+  // Of a group: its scale and the sum of its codes, or, 16 bytes behind, sums of 32 each.
+  static_assert(kGroups == 1 || kGroups == 4);
+  static constexpr int kNote = ChainMemory::note_bytes(kGroups) / 4;
+
+  /// The lane's four codes of the warp's g-th group, in the order 0, 2, 1, 3.
+  __device__ void put(int g, std::uint32_t first, std::uint32_t second, float scale, int base) {
+    std::int8_t* const to = codes_ + g * 128 + int8_lane_position(lane_ * 4);
     *reinterpret_cast<std::uint32_t*>(to) = first;
     *reinterpret_cast<std::uint32_t*>(to + stride_) = second;
-    constexpr int kOnes = 0x01010101;
-    const int sum = base * __dp4a(static_cast<int>(first), kOnes, 0) +
-                    __dp4a(static_cast<int>(second), kOnes, 0);
-    const int all = __reduce_add_sync(kAllLanes, sum);
-    if (lane_ == 0) {
-      scales_[g] = make_float2(scale, __int_as_float(-kZero * all));
+    float* const note = notes_ + g * kNote;
+    int sum = 0;
+    if constexpr (Weights::kOfSum != 0) {
+      constexpr int kOnes = 0x01010101;
+      sum = base * __dp4a(static_cast<int>(first), kOnes, 0) +
+            __dp4a(static_cast<int>(second), kOnes, 0);
+    }
+    if constexpr (kGroups == 1) {
+      if constexpr (Weights::kOfSum != 0) {
+        sum = __reduce_add_sync(kAllLanes, sum);
+      }
+      if (lane_ == 0) {
+        *reinterpret_cast<float2*>(note) =
+            make_float2(scale, __int_as_float(Weights::kOfSum * sum));
+      }
+    } else {
+      constexpr int kLanes = kWarp / kGroups;
+#pragma unroll
+      for (int distance = 1; distance < kLanes && Weights::kOfSum != 0; distance *= 2) {
+        sum += __shfl_xor_sync(kAllLanes, sum, distance);
+      }
+      if (lane_ % kLanes == 0) {
+        note[4 + lane_ / kLanes] = __int_as_float(Weights::kOfSum * sum);
+      }
+      if (lane_ == 0) {
+        *note = scale;
+      }
     }
   }
 
   int stride_;
   std::int8_t* codes_;  // [2 digits][stride]
-  float2* scales_;
+  float* notes_;
   int lane_;
 
   // Of the row that is being rounded, the lane's numbers from the first group on:

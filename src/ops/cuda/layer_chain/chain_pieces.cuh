@@ -7,10 +7,10 @@
 #include "ops/cuda/layer_chain/chain_arguments.h"
 
 /// Which weights each warp multiplies, and which pages it attends to, in their order, and the warps
-/// that copy them into shared memory. A warp has a part of the inputs of every phase, in groups of 128, and all rows of the
-/// thread block. A portion is what of these rows lies in one unit (unit_format.h): four tiles at
-/// the most. A piece is one group of a portion of three or four tiles, or two groups of a portion
-/// of one or two. A page of keys and values is one piece or two.
+/// that copy them into shared memory. A warp has a part of the inputs of every phase, in groups of
+/// 128, and all rows of the thread block. A portion is what of these rows lies in one unit
+/// (unit_format.h): four tiles at the most. A piece is one group of a portion of three or four
+/// tiles, or two groups of a portion of one or two. A page of keys and values is one piece or two.
 namespace nibble::ops::cuda {
 
 #if __CUDA_ARCH__ >= 900
@@ -47,6 +47,7 @@ __device__ __forceinline__ int groups_at_once(int tiles) {
 }
 
 /// Goes through the pieces of a warp.
+template <int kTileBytes>
 class PieceCursor {
  public:
   __device__ PieceCursor(const ChainArguments& a, const ChainTokens& tokens, int warp)
@@ -63,9 +64,9 @@ class PieceCursor {
     }
     const long long unit = static_cast<long long>(tile_ / kPieceTiles) * phase.blocks +
                            WarpGroups(phase.blocks, warp_).group(group_);
-    return phase.units + (unit * kPieceTiles + tile_ % kPieceTiles) * kChainTileBytes;
+    return phase.units + (unit * kPieceTiles + tile_ % kPieceTiles) * kTileBytes;
   }
-  static constexpr int kNextGroup = kChainWarps * kPieceTiles * kChainTileBytes;
+  static constexpr int kNextGroup = kChainWarps * kPieceTiles * kTileBytes;
   __device__ bool has_two_groups() const {
     return groups_at_once(tiles_) == 2 && group_ + 1 < groups_;
   }
@@ -74,7 +75,7 @@ class PieceCursor {
     if (a_.phases[phase_].pages != nullptr) {
       return is_rest_ ? a_.attention.rest_bytes : a_.attention.first_bytes;
     }
-    return tiles_ * kChainTileBytes;
+    return tiles_ * kTileBytes;
   }
 
   __device__ void advance() {
@@ -135,9 +136,9 @@ class PieceCursor {
     return true;
   }
   __device__ void go_to_page() {
-    const long long block = static_cast<long long>(next_id_) *
-                                static_cast<int>(a_.attention.layer.layout.kv_heads) +
-                            kv_head_;
+    const long long block =
+        static_cast<long long>(next_id_) * static_cast<int>(a_.attention.layer.layout.kv_heads) +
+        kv_head_;
     block_ = a_.phases[phase_].pages + block * a_.attention.block_bytes;
     is_rest_ = false;
     next_id_ = id_of(min(page_ + page_stride_, tokens_.pages - 1));  // long before it is needed
@@ -187,9 +188,12 @@ __device__ __forceinline__ void init_rings(std::byte* shared) {
 /// What a copying warp does until all pieces are on their way: each of its first lanes fills one
 /// ring. A ring has one piece under way, or two where its warp has none left: what warps ask for
 /// meanwhile (rows of other blocks) waits behind all that was asked for before.
-__device__ inline void copy_pieces(const ChainArguments& a, const ChainTokens& tokens,
-                                   const ChainMemory& memory, std::byte* shared) {
+template <int kTileBytes>
+__device__ __forceinline__ void copy_pieces(const ChainArguments& a, const ChainTokens& tokens,
+                                            const ChainMemory& memory, std::byte* shared) {
   constexpr int kRings = kChainWarps / kCopyingWarps;
+  constexpr int kPieceBytes = kPieceTiles * kTileBytes;
+  using Cursor = PieceCursor<kTileBytes>;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = (static_cast<int>(threadIdx.x) / kWarp - kChainWarps) * kRings;
   const int warp = first + min(lane, kRings - 1);
@@ -219,7 +223,7 @@ __device__ inline void copy_pieces(const ChainArguments& a, const ChainTokens& t
   Place next{0, 1};
   Place last{0, 0};    // the piece before
   Place before{0, 0};  // the one before that
-  PieceCursor cursor(a, tokens, warp);
+  Cursor cursor(a, tokens, warp);
   const std::byte* at = nullptr;  // of the next piece, known before there is room for it
   std::uint32_t bytes = 0;
   bool two = false;
@@ -247,7 +251,7 @@ __device__ inline void copy_pieces(const ChainArguments& a, const ChainTokens& t
       arrive_expecting(barrier, bytes * (two ? 2 : 1));
       copy(target, at, bytes, barrier);
       if (two) {
-        copy(target + kPieceBytes / 2, at + PieceCursor::kNextGroup, bytes, barrier);
+        copy(target + kPieceBytes / 2, at + Cursor::kNextGroup, bytes, barrier);
       }
       cursor.advance();
       before = last;
@@ -272,6 +276,7 @@ class PieceRing {
   __device__ PieceRing(const ChainMemory& memory, std::byte* shared, int warp,
                        const RingPlace& place = {})
       : stages_(memory.stages),
+        bytes_(memory.piece_bytes()),
         memory_(shared + memory.ring(warp)),
         full_(shared_address(shared + warp * ChainMemory::kBarrierBytes)) {
     go_to(place);
@@ -285,14 +290,14 @@ class PieceRing {
   /// Waits for the next one.
   __device__ std::byte* wait() const {
     wait_barrier(full_ + 8 * stage_, parity_);
-    return memory_ + stage_ * kPieceBytes;
+    return memory_ + stage_ * bytes_;
   }
   /// Waits for the one behind the next one.
   __device__ std::byte* wait_second() const {
     const bool wraps = stage_ + 1 == stages_;
     const int stage = wraps ? 0 : stage_ + 1;
     wait_barrier(full_ + 8 * stage, wraps ? parity_ ^ 1 : parity_);
-    return memory_ + stage * kPieceBytes;
+    return memory_ + stage * bytes_;
   }
   /// All lanes have read it.
   __device__ void release() {
@@ -308,6 +313,7 @@ class PieceRing {
 
  private:
   int stages_;
+  int bytes_;  // of a piece
   std::byte* memory_;
   std::uint32_t full_;
   int stage_ = 0;

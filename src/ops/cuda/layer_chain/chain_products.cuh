@@ -3,9 +3,7 @@
 #include <cstdint>
 
 #include "ops/cuda/device_code/mma.cuh"
-#include "ops/cuda/layer_chain/chain_inputs.cuh"
-#include "ops/cuda/small_batch/decoders.cuh"
-#include "ops/cuda/small_batch/layer.cuh"
+#include "ops/cuda/layer_chain/chain_weights.cuh"
 
 /// A warp's products: all rows of the thread block with the warp's groups of inputs.
 namespace nibble::ops::cuda {
@@ -14,46 +12,60 @@ namespace nibble::ops::cuda {
 
 /// Adds the products of four tiles to totals: tile i, which lies `second` bytes further from the
 /// kOfGroup-th on, with inputs[i / kOfGroup], to total i. totals: rows g and g + 8 of a tile, the
-/// latter 16 times too large; right in the lanes of column 0.
-template <int kOfGroup>
-__device__ __forceinline__ void multiply_tiles(const std::byte* piece, int second,
-                                               const GroupInputs* inputs, int base,
-                                               float (&totals)[kPieceTiles][2]) {
+/// latter 1 / Decoder::kUpperUnit times too large; right in the lanes of column 0, or to be added
+/// over those of all columns, where weights have four groups. `rows`: of the portion's tiles.
+template <typename Weights, int kOfGroup>
+__device__ __forceinline__ void multiply_tiles(
+    const std::byte* piece, int second, const GroupInputs<Weights::kGroups>* inputs, int base,
+    const typename Weights::Decoder::Rows (&rows)[kPieceTiles], float (&totals)[kPieceTiles][2]) {
+  using Decoder = typename Weights::Decoder;
+  constexpr int kTileBytes = Weights::kTileBytes;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto tile_at = [&](int i) {
-    return piece + (i < kOfGroup ? i * kChainTileBytes : second + (i - kOfGroup) * kChainTileBytes);
+    return piece + (i < kOfGroup ? i * kTileBytes : second + (i - kOfGroup) * kTileBytes);
   };
-  Int4Decoder::Words words[kPieceTiles];
-  std::int32_t c[kPieceTiles][4] = {};
+  typename Decoder::Words words[kPieceTiles];
 #pragma unroll
   for (int i = 0; i < kPieceTiles; ++i) {
-    words[i] = Int4Decoder::Words::load(tile_at(i), lane);
+    words[i] = Decoder::Words::load(tile_at(i), lane);
   }
+  std::int32_t c[kPieceTiles][4] = {};
 #pragma unroll
   for (int h = 0; h < 4; ++h) {
 #pragma unroll
     for (int i = 0; i < kPieceTiles; ++i) {
-      std::uint32_t operands[Int4Decoder::kOperands][4];
-      Int4Decoder::decode(words[i], h, {}, operands);
-      const GroupInputs& x = inputs[i / kOfGroup];
-      mma_s8(c[i], operands[0], x.word(h, 0), x.word(h, 1));
+      std::uint32_t operands[Decoder::kOperands][4];
+      Decoder::decode(words[i], h, rows[i % kOfGroup], operands);
+      const auto& x = inputs[i / kOfGroup];
+#pragma unroll
+      for (const auto& operand : operands) {
+        mma_s8(c[i], operand, x.word(h, 0), x.word(h, 1));
+      }
     }
   }
 #pragma unroll
   for (int i = 0; i < kPieceTiles; ++i) {
-    const GroupInputs& x = inputs[i / kOfGroup];
-    const float2 scale = scale_pair(tile_at(i) + Int4Decoder::kCodeBytes + lane / 4 * 4, false);
-    const int lower = base * c[i][0] + c[i][1];
-    const int upper = base * c[i][2] + c[i][3] - lower;  // as Int4Decoder::finish(), less zeros
-    totals[i][0] = fmaf(static_cast<float>(lower + x.zeros) * scale.x, x.scale, totals[i][0]);
-    totals[i][1] = fmaf(static_cast<float>(upper) * scale.y, x.scale, totals[i][1]);
+    Weights::add(tile_at(i), c[i], base, inputs[i / kOfGroup], totals[i]);
   }
 }
 
 /// Products of a portion of `tiles` tiles, to sums [tiles * 16][kChainWarps], of which this warp
-/// has the first column. `rounds`: the row is still to be rounded.
-__device__ __forceinline__ void multiply_portion(ChainInputs& inputs, PieceRing& ring, int groups,
-                                                 int tiles, int base, bool rounds, float* sums) {
+/// has the first column. `rounds`: the row is still to be rounded. `tables`: of the portion's first
+/// row, in shared memory; books only.
+template <typename Weights>
+__device__ __forceinline__ void multiply_portion(ChainInputs<Weights>& inputs, PieceRing& ring,
+                                                 int groups, int tiles, int base, bool rounds,
+                                                 const uint4* tables, float* sums) {
+  using Decoder = typename Weights::Decoder;
+  typename Decoder::Rows rows[kPieceTiles];
+  if constexpr (Weights::kHasTable) {
+    const uint4* const of_lane = tables + static_cast<int>(threadIdx.x) % kWarp / 4;
+#pragma unroll
+    for (int i = 0; i < kPieceTiles; ++i) {
+      rows[i].lower = of_lane[min(i, tiles - 1) * 16];
+      rows[i].upper = of_lane[min(i, tiles - 1) * 16 + 8];
+    }
+  }
   float totals[kPieceTiles][2] = {};
   if (groups_at_once(tiles) == 1) {
 #pragma unroll 1
@@ -61,8 +73,8 @@ __device__ __forceinline__ void multiply_portion(ChainInputs& inputs, PieceRing&
       if (rounds) {
         inputs.round(g);
       }
-      const GroupInputs x = inputs.group(g);
-      multiply_tiles<kPieceTiles>(ring.wait(), 0, &x, base, totals);
+      const GroupInputs<Weights::kGroups> x = inputs.group(g);
+      multiply_tiles<Weights, kPieceTiles>(ring.wait(), 0, &x, base, rows, totals);
       ring.release();
     }
   } else {
@@ -75,12 +87,13 @@ __device__ __forceinline__ void multiply_portion(ChainInputs& inputs, PieceRing&
           inputs.round(g + 1);
         }
       }
-      GroupInputs x[2] = {inputs.group(g), inputs.group(min(g + 1, groups - 1))};
+      GroupInputs<Weights::kGroups> x[2] = {inputs.group(g), inputs.group(min(g + 1, groups - 1))};
       const bool two = g + 1 < groups;
       if (!two) {  // the first group once more, and nothing of it
         x[1].scale = 0.0f;
       }
-      multiply_tiles<kHalf>(ring.wait(), two ? kPieceBytes / 2 : 0, x, base, totals);
+      constexpr int kSecond = kHalf * Weights::kTileBytes;
+      multiply_tiles<Weights, kHalf>(ring.wait(), two ? kSecond : 0, x, base, rows, totals);
       ring.release();
     }
 #pragma unroll
@@ -89,22 +102,33 @@ __device__ __forceinline__ void multiply_portion(ChainInputs& inputs, PieceRing&
       totals[i][1] += totals[i + kHalf][1];
     }
   }
+  if constexpr (Weights::kGroups > 1) {
+#pragma unroll
+    for (auto& of_tile : totals) {
+#pragma unroll
+      for (float& total : of_tile) {
+        total += __shfl_xor_sync(kAllLanes, total, 1);
+        total += __shfl_xor_sync(kAllLanes, total, 2);
+      }
+    }
+  }
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (lane % 4 == 0) {
 #pragma unroll
     for (int i = 0; i < kPieceTiles; ++i) {
       if (i < tiles) {
         sums[(i * 16 + lane / 4) * kChainWarps] = totals[i][0];
-        sums[(i * 16 + 8 + lane / 4) * kChainWarps] = totals[i][1] * Int4Decoder::kUpperUnit;
+        sums[(i * 16 + 8 + lane / 4) * kChainWarps] = totals[i][1] * Decoder::kUpperUnit;
       }
     }
   }
 }
 
 /// All portions of the share, to sums [rows][kChainWarps], as above.
-__device__ __forceinline__ void multiply_share(ChainInputs& inputs, PieceRing& ring, int groups,
-                                               const ChainShare& share, int base, bool rounds,
-                                               float* sums) {
+template <typename Weights>
+__device__ __forceinline__ void multiply_share(ChainInputs<Weights>& inputs, PieceRing& ring,
+                                               int groups, const ChainShare& share, int base,
+                                               bool rounds, const uint4* tables, float* sums) {
   if (groups == 0) {
     for (int i = static_cast<int>(threadIdx.x) % kWarp; i < (share.end - share.begin) * 16;
          i += kWarp) {
@@ -115,8 +139,9 @@ __device__ __forceinline__ void multiply_share(ChainInputs& inputs, PieceRing& r
 #pragma unroll 1
   for (int tile = share.begin; tile < share.end;) {
     const int tiles = portion_tiles(tile, share.end);
-    multiply_portion(inputs, ring, groups, tiles, base, rounds && tile == share.begin,
-                     sums + (tile - share.begin) * 16 * kChainWarps);
+    const int row = (tile - share.begin) * 16;
+    multiply_portion<Weights>(inputs, ring, groups, tiles, base, rounds && tile == share.begin,
+                              tables + row, sums + row * kChainWarps);
     tile += tiles;
   }
 }

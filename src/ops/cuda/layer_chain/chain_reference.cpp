@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/cuda/small_batch/reference.h"
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -46,14 +48,13 @@ std::vector<double> chained_reference(const ReferenceLayer& layer, std::span<con
   const std::vector<double> inputs = normalized(layer, x);
   std::vector<double> rows;
   magnitude.clear();
-  std::vector<float> decoded(static_cast<std::size_t>(weight.k));
   for (std::int64_t n = 0; n < weight.n; ++n) {
-    formats::decode_row(weight, n, decoded);
+    const std::vector<double> decoded = multiplied_row(weight, n);
     double sum =
         layer.bias.empty() ? 0.0 : static_cast<double>(layer.bias[static_cast<std::size_t>(n)]);
     double all = std::fabs(sum);
     for (std::size_t k = 0; k < decoded.size(); ++k) {
-      const double product = static_cast<double>(decoded[k]) * inputs[k];
+      const double product = decoded[k] * inputs[k];
       sum += product;
       all += std::fabs(product);
     }

@@ -85,6 +85,10 @@ bool go_together(const ChainedAttention& a, const ChainedAttention& b) {
   return common(a) == common(b);
 }
 
+const UnitFormat& format_of(const ChainLink& link) {
+  return std::get<ChainedLayer>(link).weight.format;
+}
+
 bool are_linked(std::span<const ChainLink> links) {
   const ChainedAttention* first = nullptr;
   for (std::size_t i = 0; i < links.size(); ++i) {
@@ -92,7 +96,11 @@ bool are_linked(std::span<const ChainLink> links) {
       return false;
     }
     const auto* const attention = std::get_if<ChainedAttention>(&links[i]);
-    if (attention != nullptr) {
+    if (attention == nullptr) {
+      if (i > 0 && format_of(links[i]) != format_of(links.front())) {
+        return false;
+      }
+    } else {
       first = first == nullptr ? attention : first;
       if (i == 0 || !is_chainable(attention->layer) || !go_together(*first, *attention)) {
         return false;
@@ -122,6 +130,8 @@ ChainPhase phase_of(const ChainedLayer& layer, int blocks) {
   phase.adds = layer.adds;
   phase.gated = layer.gate.has_value();
   phase.gate = static_cast<std::uint8_t>(layer.gate.value_or(MlpActivation::kSilu));
+  phase.tables = layer.weight.tables;
+  phase.factors = layer.weight.factors;
   return phase;
 }
 
@@ -170,7 +180,7 @@ ChainAttention common_of(const ChainedAttention& attention, int blocks) {
   common.scale = kLog2E / std::sqrt(static_cast<float>(layout.head_dim));
   common.most_parts = std::min(kMostParts, blocks / common.heads);
   common.block_bytes = static_cast<int>(layout.block_bytes());
-  const bool is_whole = common.block_bytes <= kPieceBytes;
+  const bool is_whole = common.block_bytes <= kPagePieceBytes;
   common.first_bytes = is_whole ? common.block_bytes : static_cast<int>(layout.key_bytes());
   common.rest_bytes = common.block_bytes - common.first_bytes;
   return common;
@@ -199,19 +209,20 @@ ChainArguments arguments_of(std::span<const ChainLink> links, int blocks) {
       continue;
     }
     phase = phase_of(std::get<ChainedLayer>(link), blocks);
+    a.format = std::get<ChainedLayer>(link).weight.format;
     const int tiles = phase.tiles_each + (phase.more_from < blocks ? 1 : 0);
     const int groups = (phase.blocks + kChainWarps - 1) / kChainWarps;
     a.rows = std::max(a.rows, tiles * kTileSize);
     a.groups = std::max(a.groups, groups);
   }
-  a.stages = stages_of(ChainMemory(a));
+  a.stages = stages_of(ChainMemory(a, a.format));
   return a;
 }
 
 // Whether so many phases take room from weights.
 bool cost_a_stage(const ChainArguments& a) {
   constexpr int kOfBlock = 5;  // phases
-  ChainMemory memory(a);
+  ChainMemory memory(a, a.format);
   memory.argument_bytes -= std::max(0, a.count - kOfBlock) * static_cast<int>(sizeof(ChainPhase));
   return stages_of(memory) > a.stages;
 }
@@ -219,9 +230,9 @@ bool cost_a_stage(const ChainArguments& a) {
 }  // namespace
 
 bool is_chainable(const UnitsView& weight) {
-  return weight.format.codes == CodeKind::kInt4 && weight.format.groups == 1 &&
-         weight.format.scales == ScaleKind::kF16 && weight.factors == nullptr &&
-         weight.n % kTileRows == 0 && weight.k % kUnitInputs == 0 && weight.n <= kMostChainedRows;
+  return has_chain_kernel(weight.format) &&
+         is_book(weight.format.codes) == (weight.factors != nullptr) && weight.n % kTileRows == 0 &&
+         weight.k % kUnitInputs == 0 && weight.n <= kMostChainedRows;
 }
 
 bool is_chainable(const AttentionLayer& layer) {
@@ -296,8 +307,8 @@ void LayerChain::run(std::span<const ChainLink> links, cudaStream_t stream) {
     std::int64_t count = read_by(links[i]).count;
     if (before.pages != nullptr) {
       const ChainAttention& attention = a.attention;
-      count = HeadParts::floats(attention.heads, attention.layer.layout.head_dim,
-                                attention.most_parts);
+      count =
+          HeadParts::floats(attention.heads, attention.layer.layout.head_dim, attention.most_parts);
       phase.merges = attention.most_parts > 1;
     }
     const SentRow& row = row_of(count, sent[count]++, gpu.multiprocessors);

@@ -50,8 +50,9 @@ using ChainLink = std::variant<ChainedLayer, ChainedAttention>;
 
 inline constexpr std::size_t kMostChained = 160;
 
-/// Whether a chain takes layers of this weight, on a GPU that runs chains: symmetric INT4 with a
-/// scale for each 128 inputs, of whole tiles.
+/// Whether a chain takes layers of this weight, on a GPU that runs chains: INT4, with zeros or
+/// without, or with shifts of groups of 32, or codes of books of 16 entries; float16 scales of
+/// groups of 32 or of 128 inputs; whole tiles. All layers of a chain are of one kind.
 bool is_chainable(const UnitsView& weight);
 /// Whether a chain takes attentions of this kind: keys and values in fragments and of one type, no
 /// more heads than multiprocessors, what append_attend() needs of norms and RoPE.
@@ -73,10 +74,10 @@ class LayerChain {
   /// Whether this is the chain of the current device, which it becomes if there is no other one.
   bool hold();
 
-  /// Whether one kernel takes these links, each of which reads what the one before writes: there are
-  /// at most kMostChained, an attention is not the first one and shares its plan, RoPE and layout
-  /// with all others, and the layer behind it has no norm. Their number must not cost room for
-  /// weights in the shared memory of the current device.
+  /// Whether one kernel takes these links, each of which reads what the one before writes: there
+  /// are at most kMostChained, an attention is not the first one and shares its plan, RoPE and
+  /// layout with all others, and the layer behind it has no norm. Their number must not cost room
+  /// for weights in the shared memory of the current device.
   static bool fits(std::span<const ChainLink> links);
 
   /// Starts links that fit, of a chain that is held. Reads weights, pages and the plan at once (as

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <string>
+#include <tuple>
 
 #include "core/error.h"
 #include "device/cuda/gpu_for_tests.h"
@@ -17,6 +18,8 @@ namespace {
 using device::cuda::Buffer;
 
 constexpr float kEps = 1e-5f;
+const char* const kSchemes[] = {"int4-sym-g128", "int4-asym-g128", "lut4-row-g128", "lut4-fp4-g128",
+                                "int4-sym-g32",  "int4-asym-g64",  "lut4-nf4-g64",  "int4-min-g32"};
 
 class LayerChainTest : public device::GpuTest {
  protected:
@@ -31,12 +34,13 @@ class LayerChainTest : public device::GpuTest {
 // What stands between two attentions: out, gate|up, down, q|k|v.
 class TestBlock {
  public:
-  TestBlock(std::int64_t hidden, std::int64_t middle, std::int64_t qkv, std::uint64_t seed)
+  TestBlock(std::int64_t hidden, std::int64_t middle, std::int64_t qkv, std::uint64_t seed,
+            const std::string& scheme = "int4-sym-g128")
       : hidden_(hidden),
-        out_(hidden, hidden, seed, seed % 2 == 0),
-        gate_up_(2 * middle, hidden, seed + 10, seed % 3 == 0),
-        down_(hidden, middle, seed + 20),
-        qkv_(qkv, hidden, seed + 30, true),
+        out_(hidden, hidden, seed, seed % 2 == 0, scheme),
+        gate_up_(2 * middle, hidden, seed + 10, seed % 3 == 0, scheme),
+        down_(hidden, middle, seed + 20, false, scheme),
+        qkv_(qkv, hidden, seed + 30, true, scheme),
         norms_{weights_of_norm(seed + 40), weights_of_norm(seed + 41)},
         device_norms_{on_device(norms_[0]), on_device(norms_[1])},
         views_{{NormKind::kRms, device_norms_[0].as<float>(), nullptr, kEps},
@@ -174,6 +178,21 @@ TEST_F(LayerChainTest, BlocksOfManyShapes) {
   }
 }
 
+TEST_F(LayerChainTest, EachKindOfWeights) {
+  LayerChain chain;
+  ASSERT_TRUE(chain.hold());
+  std::uint64_t seed = 11;
+  for (const char* const scheme : kSchemes) {
+    for (const auto& [hidden, middle, qkv] : {std::tuple{256, 640, 400}, {1152, 4352, 1536}}) {
+      SCOPED_TRACE(std::string(scheme) + ", hidden " + std::to_string(hidden));
+      TestBlock block(hidden, middle, qkv, seed += 101, scheme);
+      const TestBlock::Results first = run(chain, block);
+      block.expect(first);
+      EXPECT_TRUE(first == run(chain, block)) << "other bits";
+    }
+  }
+}
+
 TEST_F(LayerChainTest, EachActivation) {
   LayerChain chain;
   ASSERT_TRUE(chain.hold());
@@ -217,9 +236,9 @@ TEST_F(LayerChainTest, CodesAreMultipliedExactly) {
   LayerChain chain;
   ASSERT_TRUE(chain.hold());
   std::uint64_t seed = 20;
-  for (const auto& [n, k] : {std::pair{16, 128}, {48, 1024}, {4096, 4096}, {2128, 1152}}) {
+  const auto is_exact = [&](const char* scheme, int n, int k) {
     ++seed;
-    const TestWeight weight(n, k, seed, seed % 2 == 0);
+    const TestWeight weight(n, k, seed, seed % 2 == 0, scheme);
     const IntegerActivations x = random_activations(1, k, 2, ++seed);
     const Buffer codes = on_device(x.in_lane_order());
     const Buffer scales = on_device(x.scales);
@@ -234,8 +253,43 @@ TEST_F(LayerChainTest, CodesAreMultipliedExactly) {
     const std::vector<double> expected = reference(weight.weight, x, weight.bias, magnitude);
     const std::vector<float> got = y.values<float>();
     for (std::size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], expected[i], 2e-6 * magnitude[i]) << n << " x " << k << ", row " << i;
+      ASSERT_NEAR(got[i], expected[i], 2e-6 * magnitude[i])
+          << scheme << ": " << n << " x " << k << ", row " << i;
     }
+  };
+  for (const char* const scheme : kSchemes) {
+    if (std::string(scheme).find("min") != std::string::npos) {
+      continue;  // shifts are no integers
+    }
+    for (const auto& [n, k] : {std::pair{16, 128}, {48, 1024}, {4096, 4096}, {2128, 1152}}) {
+      is_exact(scheme, n, k);
+    }
+  }
+}
+
+// What one layer makes of a row.
+std::vector<float> of_row(LayerChain& chain, const TestWeight& weight,
+                          const std::vector<float>& row) {
+  const Buffer device_row = on_device(row);
+  const Buffer y = on_device(std::vector<float>(static_cast<std::size_t>(weight.weight.n), -7.0f));
+  ChainedLayer layer = weight.layer();
+  layer.row = device_row.as<float>();
+  layer.y = y.as<float>();
+  const device::cuda::Stream stream;
+  chain.run(std::vector<ChainLink>{layer}, stream.get());
+  stream.synchronize();
+  return y.values<float>();
+}
+
+// `share`: of what is summed, at the most, for an error.
+void expect_of_row(LayerChain& chain, const TestWeight& weight, const std::vector<float>& row,
+                   double share) {
+  const std::vector<double> x(row.begin(), row.end());
+  std::vector<double> magnitude;
+  const std::vector<double> expected = chained_reference({&weight.weight}, x, magnitude);
+  const std::vector<float> got = of_row(chain, weight, row);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], share * magnitude[i]) << "row " << i;
   }
 }
 
@@ -251,21 +305,8 @@ TEST_F(LayerChainTest, RowsOfAnyMagnitude) {
     for (float& value : row) {
       value *= size;
     }
-    const Buffer device_row = on_device(row);
-    const Buffer y = poisoned<float>(kRows);
-    ChainedLayer layer = weight.layer();
-    layer.row = device_row.as<float>();
-    layer.y = y.as<float>();
-    const device::cuda::Stream stream;
-    chain.run(std::vector<ChainLink>{layer}, stream.get());
-    stream.synchronize();
-    const std::vector<double> x(row.begin(), row.end());
-    std::vector<double> magnitude;
-    const std::vector<double> expected = chained_reference({&weight.weight}, x, magnitude);
-    const std::vector<float> got = y.values<float>();
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], expected[i], 3e-5 * magnitude[i]) << "size " << size << ", row " << i;
-    }
+    SCOPED_TRACE(size);
+    expect_of_row(chain, weight, row, 3e-5);
   }
 }
 
@@ -280,21 +321,8 @@ TEST_F(LayerChainTest, RowsWhoseLargestIsNextToAPowerOfTwo) {
     std::vector<float> row(kInputs, 0.0f);
     row[17] = code / 16384.0f;
     row[90] = -code / 16384.0f;
-    const Buffer device_row = on_device(row);
-    const Buffer y = poisoned<float>(kRows);
-    ChainedLayer layer = weight.layer();
-    layer.row = device_row.as<float>();
-    layer.y = y.as<float>();
-    const device::cuda::Stream stream;
-    chain.run(std::vector<ChainLink>{layer}, stream.get());
-    stream.synchronize();
-    const std::vector<double> x(row.begin(), row.end());
-    std::vector<double> magnitude;
-    const std::vector<double> expected = chained_reference({&weight.weight}, x, magnitude);
-    const std::vector<float> got = y.values<float>();
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], expected[i], 1e-4 * magnitude[i]) << "code " << code << ", row " << i;
-    }
+    SCOPED_TRACE(code);
+    expect_of_row(chain, weight, row, 1e-4);
   }
 }
 
@@ -305,15 +333,7 @@ TEST_F(LayerChainTest, NumbersThatAreNoneStaySo) {
   for (const float broken : {NAN, INFINITY}) {
     std::vector<float> row = normal_values(256, 5);
     row[200] = broken;
-    const Buffer device_row = on_device(row);
-    const Buffer y = on_device(std::vector<float>(64, 0.0f));
-    ChainedLayer layer = weight.layer();
-    layer.row = device_row.as<float>();
-    layer.y = y.as<float>();
-    const device::cuda::Stream stream;
-    chain.run(std::vector<ChainLink>{layer}, stream.get());
-    stream.synchronize();
-    for (const float value : y.values<float>()) {
+    for (const float value : of_row(chain, weight, row)) {
       EXPECT_TRUE(std::isnan(value));
     }
   }
@@ -343,21 +363,27 @@ TEST_F(LayerChainTest, RefusesLayersThatDoNotFollow) {
   layers.push_back(layers.front());
   EXPECT_FALSE(LayerChain::fits(layers));
   EXPECT_THROW(chain.run(layers, stream.get()), core::Error);
+  layers = block.layers();
+  TestBlock other(128, 128, 16, 10, "int4-asym-g128");
+  std::get<ChainedLayer>(layers[3]).weight = std::get<ChainedLayer>(other.layers()[3]).weight;
+  EXPECT_FALSE(LayerChain::fits(layers)) << "weights of two kinds";
   EXPECT_FALSE(LayerChain::fits({}));
   EXPECT_THROW(chain.run({}, stream.get()), core::Error);
 }
 
-TEST_F(LayerChainTest, TakesSymmetricInt4OfWholeTiles) {
+TEST_F(LayerChainTest, TakesFourBitsOfWholeTiles) {
   const auto takes = [](const char* scheme, std::int64_t n, std::int64_t k) {
     return is_chainable(OnDevice(cpu::testing::random_weight(scheme, n, k, 3)).view);
   };
-  EXPECT_TRUE(takes("int4-sym-g128", 48, 384));
+  for (const char* const scheme : kSchemes) {
+    EXPECT_TRUE(takes(scheme, 48, 384)) << scheme;
+  }
   EXPECT_FALSE(takes("int4-sym-g128", 40, 384));
   EXPECT_FALSE(takes("int4-sym-g128", 48, 416));
-  EXPECT_FALSE(takes("int4-sym-g32", 48, 384));
-  EXPECT_FALSE(takes("int4-asym-g128", 48, 384));
+  EXPECT_FALSE(takes("int4-sym-g16", 48, 384));
+  EXPECT_FALSE(takes("mxfp4", 48, 384)) << "scales beyond float16";
   EXPECT_FALSE(takes("int8-sym-g128", 48, 384));
-  EXPECT_FALSE(takes("lut4-row-g128", 48, 384));
+  EXPECT_FALSE(takes("lut3-row-g128", 48, 384));
 }
 
 }  // namespace

@@ -330,7 +330,7 @@ std::optional<ChainedLayer> LinearLayer::chained(const LinearInput& x) const {
     layer.row = x.rows.x;
     layer.norm = x.rows.norm;
   } else if (x.target.codes != nullptr && x.target.form == InputForm::kInt8Lanes &&
-             x.target.digits() == 2) {
+             x.target.digits() == 2 && x.target.group == kInputPadding) {
     layer.codes = {2, x.target.codes, x.target.scales};
   } else {
     return std::nullopt;

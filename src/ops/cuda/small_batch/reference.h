@@ -27,6 +27,9 @@ struct IntegerActivations {
   std::vector<std::int8_t> in_order(bool lanes) const;
 };
 
+/// Row n as kernels multiply it: books with the entries of their INT8 tables.
+std::vector<double> multiplied_row(const formats::PackedWeight& weight, std::int64_t n);
+
 /// y[m][n] in double: the integer sums of each group of weights are exact. `magnitude` receives the
 /// sum of the magnitudes of what is added, by which an error can be judged.
 std::vector<double> reference(const formats::PackedWeight& weight, const IntegerActivations& x,
