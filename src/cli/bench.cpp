@@ -26,7 +26,9 @@ class Bench final : public ModelCommand {
         add_option(app, "--depth", options_.depth,
                    "Tokens already in the context when decoding starts")
             ->not_negative()
-            ->capture_default_str()};
+            ->capture_default_str(),
+        add_flag(app, "--deterministic", deterministic_,
+                 "On a GPU: steps as `serve --deterministic` runs them, a kernel for each layer")};
     add_option(app, "--batch", options_.batches,
                "Sequences that decode together, or texts that an encoder reads together")
         ->delimiter(',')
@@ -43,7 +45,8 @@ class Bench final : public ModelCommand {
 
   void run() override {
     Ranks ranks;
-    const engine::RunnerOptions runner_options = ranks.options(model_, running_);
+    engine::RunnerOptions runner_options = ranks.options(model_, running_);
+    runner_options.alike_steps = deterministic_;
     if (ranks.follow(model_, runner_options)) {
       return;
     }
@@ -181,6 +184,7 @@ class Bench final : public ModelCommand {
   EncoderBenchOptions encoding_;
   eval::ThroughputOptions options_;
   std::vector<Option> decoding_;
+  bool deterministic_ = false;
 };
 
 }  // namespace
