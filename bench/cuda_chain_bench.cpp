@@ -1,8 +1,8 @@
 // The linear layers between two attentions of a decoder, one token, on a GPU: in one kernel
 // (layer_chain.h) and, in turns with it, in a kernel each; then whole blocks, four in a kernel,
-// with attention to contexts of some lengths. Weights are INT4 with a scale for each 128 inputs, and
-// in no cache; keys and values float16, heads of 128. Microseconds of a block, and the share of the
-// bandwidth at which this GPU reads.
+// with attention to contexts of some lengths. Weights are INT4 with a scale for each 128 inputs,
+// and in no cache; keys and values float16, heads of 128. Microseconds of a block, and the share of
+// the bandwidth at which this GPU reads.
 //   cuda_chain_bench [HIDDENxMIDDLExQKV...]
 #include <cstdio>
 #include <memory>
