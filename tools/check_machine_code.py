@@ -18,6 +18,7 @@ import sys
 # (divisions in attention: its products are native on every device).
 EXPECTED = [
     (re.compile(r"small_batch/small_batch\.cu"), re.compile(r"small_batch_kernel"), "IMMA", False),
+    (re.compile(r"layer_chain/chain_"), re.compile(r"chain_kernel"), "IMMA", False),
     (re.compile(r"gemm/wgmma_int"), re.compile(r"sm_90a"), "IGMMA", False),
     (re.compile(r"/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
     (re.compile(r"/wgmma_e4m3"), re.compile(r"sm_90a"), "QGMMA", False),
