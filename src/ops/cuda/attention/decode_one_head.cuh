@@ -78,12 +78,7 @@ class OneHeadStep {
     const float before = running.largest[0];
     const float largest = warp_max(fmaxf(before, fmaxf(scores[0], scores[1])));
     const std::uint32_t steps = masked(__byte_perm(ranges_.z, ranges_.w, 0x5410), seen[0], seen[1]);
-    __half2 most = *reinterpret_cast<const __half2*>(&steps);
-#pragma unroll
-    for (int distance = 1; distance < kWarp; distance *= 2) {
-      most = __hmax2_nan(most, __shfl_xor_sync(kAllLanes, most, distance));
-    }
-    const float reach = __half2float(__hmax_nan(__low2half(most), __high2half(most)));
+    const float reach = largest_half<1>(*reinterpret_cast<const __half2*>(&steps));
     if (largest == before && reach <= running.reach) {
       return;
     }

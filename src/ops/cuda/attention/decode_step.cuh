@@ -57,6 +57,16 @@ struct Shape {
   static constexpr int kStage = kPages * kBlock;
 };
 
+/// The larger of both halves, over lanes that are kFirst apart and more; NaN where one is.
+template <int kFirst>
+__device__ __forceinline__ float largest_half(__half2 most) {
+#pragma unroll
+  for (int distance = kFirst; distance < kWarp; distance *= 2) {
+    most = __hmax2_nan(most, __shfl_xor_sync(kAllLanes, most, distance));
+  }
+  return __half2float(__hmax_nan(__low2half(most), __high2half(most)));
+}
+
 /// What a warp knows of the keys it has seen. Lane 4g + t: elements 16i + g and 16i + g + 8 of
 /// heads 2t and 2t + 1; sums are of its own tokens.
 template <int D>
@@ -257,11 +267,7 @@ struct Step {
       }
       most = __hmax2_nan(most, *reinterpret_cast<const __half2*>(&steps));
     }
-#pragma unroll
-    for (int distance = 4; distance < kWarp; distance *= 2) {
-      most = __hmax2_nan(most, __shfl_xor_sync(kAllLanes, most, distance));
-    }
-    return __half2float(__hmax_nan(__low2half(most), __high2half(most)));
+    return largest_half<4>(most);
   }
 
   /// Online softmax (arXiv 1805.02867), and the values' part of the product.

@@ -84,12 +84,7 @@ __device__ __forceinline__ void attend_to_page(const decode::QueryTiles<T, D>& q
   running.offset[0] *= change;
   if (kIntegers) {
     const std::uint32_t steps = masked(__byte_perm(ranges.z, ranges.w, 0x5410), seen[0], seen[1]);
-    __half2 most = *reinterpret_cast<const __half2*>(&steps);
-#pragma unroll
-    for (int distance = 4; distance < kWarp; distance *= 2) {
-      most = __hmax2_nan(most, __shfl_xor_sync(kAllLanes, most, distance));
-    }
-    const float reach = __half2float(__hmax_nan(__low2half(most), __high2half(most)));
+    const float reach = decode::largest_half<4>(*reinterpret_cast<const __half2*>(&steps));
     if (!(reach <= running.reach)) {
       change *= running.widen_to(reach);
     }
