@@ -1,5 +1,6 @@
 #include "ops/cuda/small_batch/reference.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/cuda/packed/book_table.h"
@@ -23,6 +24,10 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
     std::vector<std::uint8_t> zeros(
         static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
     unpack_zeros(weight, row, zeros);
+    if (has_minima(weight.scheme)) {  // block_weight() puts the middle of codes into the minima
+      const int middle = 1 << (weight.scheme.code.bits - 1);
+      std::fill(zeros.begin(), zeros.end(), static_cast<std::uint8_t>(middle));
+    }
     for (std::size_t i = 0; i < k; ++i) {
       values[i] = codes[i] - zeros[i / group];
     }
@@ -34,25 +39,6 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
     values[i] = table.entries[codes[i]];
   }
   return values;
-}
-
-// As block_weight() makes them: products of scales with codes less their middle, and shifts.
-std::vector<double> shifted_row(const formats::PackedWeight& weight, std::int64_t n) {
-  const auto group = static_cast<std::size_t>(group_size(weight.scheme, weight.k));
-  const int middle = 1 << (weight.scheme.code.bits - 1);
-  const auto groups = static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k));
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
-  std::vector<float> scales(groups);
-  std::vector<float> shifts(groups);
-  unpack_codes(weight, n, codes);
-  unpack_scales(weight, n, scales);
-  unpack_minima(weight, n, shifts);
-  std::vector<double> row;
-  for (std::size_t k = 0; k < codes.size(); ++k) {
-    row.push_back(static_cast<double>(scales[k / group]) * (codes[k] - middle) +
-                  static_cast<double>(shifts[k / group]));
-  }
-  return row;
 }
 
 }  // namespace
@@ -85,21 +71,17 @@ std::vector<std::int8_t> IntegerActivations::in_order(bool lanes) const {
 }
 
 std::vector<double> multiplied_row(const formats::PackedWeight& weight, std::int64_t n) {
-  if (has_minima(weight.scheme)) {
-    return shifted_row(weight, n);
-  }
-  if (!has_book(weight.scheme)) {
-    std::vector<float> row(static_cast<std::size_t>(weight.k));
-    decode_row(weight, n, row);
-    return {row.begin(), row.end()};
-  }
   const auto group = static_cast<std::size_t>(group_size(weight.scheme, weight.k));
+  const auto groups = static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k));
   double unit = 1.0;
   std::vector<double> values = integer_values(weight, n, unit);
-  std::vector<float> scales(static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
+  std::vector<float> scales(groups);
+  std::vector<float> shifts(groups);
   unpack_scales(weight, n, scales);
+  unpack_minima(weight, n, shifts);
   for (std::size_t k = 0; k < values.size(); ++k) {
-    values[k] *= unit * static_cast<double>(scales[k / group]);
+    values[k] = values[k] * unit * static_cast<double>(scales[k / group]) +
+                static_cast<double>(shifts[k / group]);
   }
   return values;
 }

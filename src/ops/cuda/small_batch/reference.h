@@ -27,7 +27,8 @@ struct IntegerActivations {
   std::vector<std::int8_t> in_order(bool lanes) const;
 };
 
-/// Row n as kernels multiply it: books with the entries of their INT8 tables.
+/// Row n as kernels multiply it: books with the entries of their INT8 tables, minima as
+/// block_weight() has them.
 std::vector<double> multiplied_row(const formats::PackedWeight& weight, std::int64_t n);
 
 /// y[m][n] in double: the integer sums of each group of weights are exact. `magnitude` receives the
